@@ -1,0 +1,30 @@
+//! An embeddable, general-purpose LSM key-value engine for values that compress well together.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod cache;
+mod checksum;
+mod codec;
+mod coding;
+mod compaction;
+mod db;
+mod error;
+mod iter;
+mod manifest;
+mod memtable;
+mod options;
+mod stats;
+mod table;
+mod tool;
+mod types;
+pub mod vfs;
+mod wal;
+
+pub use error::{Error, ErrorKind, Result};
+pub use options::{
+    Compression, DbOptions, Durability, FilterPolicy, KeyspaceOptions, LEVEL_COUNT, Layout,
+    ReadMode, TableOptions,
+};
+pub use types::{
+    BATCH_BYTES_MAX, EntryKind, FileId, FileNumber, KEY_BYTES_MAX, KeyRange, KeyspaceId, SeqNo,
+    VALUE_BYTES_MAX, prefix_successor,
+};

@@ -1,0 +1,323 @@
+//! Every option, with its unit, range and default.
+//!
+//! [`DbOptions`] belong to one opening of a store. [`KeyspaceOptions`] belong to a keyspace: they
+//! are persisted in the manifest when the keyspace is created, and checked on open.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::vfs::{DiskVfs, Vfs};
+
+/// Number of tree levels: L0 and six sorted levels.
+pub const LEVEL_COUNT: usize = 7;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// How far a write must have got before the call returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Durability {
+    /// In memory only: lost if the process dies.
+    None,
+    /// Handed to the operating system: survives the process, not a power cut.
+    #[default]
+    Buffered,
+    /// On the disk: survives a power cut.
+    Sync,
+}
+
+/// How table files are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReadMode {
+    /// Through a read-only memory mapping; the page cache serves stored bytes without a copy.
+    #[default]
+    Mmap,
+    /// Through positioned reads into buffers; keeps the address space small and turns I/O errors
+    /// into errors, where a mapping raises a signal.
+    Pread,
+}
+
+/// Options of one opening of a store. Not persisted.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DbOptions {
+    /// Create the store if the directory holds none. Default true.
+    pub create_if_missing: bool,
+    /// Fail if the directory already holds a store. Default false.
+    pub error_if_exists: bool,
+    /// Bytes of decoded frames kept in memory. 0 turns the cache off. Default 64 MiB.
+    pub cache_bytes: usize,
+    /// How table files are read. Default [`ReadMode::Mmap`].
+    pub read_mode: ReadMode,
+    /// Table files kept open at once; at least 16. Default 4096.
+    pub open_tables_max: usize,
+    /// Bytes of one memtable before it is sealed and flushed. Default 64 MiB.
+    pub memtable_bytes: usize,
+    /// Sealed memtables waiting for their flush before writers wait. Default 4.
+    pub sealed_memtables_max: usize,
+    /// Threads that flush and compact. Default 2.
+    pub background_threads: usize,
+    /// Threads that compress the frames of tables being written, shared by all writers; 1 means
+    /// the writing thread does it alone. Default: the machine's cores.
+    pub compression_threads: usize,
+    /// L0 tables at which compaction starts. Default 4.
+    pub l0_compaction_trigger: usize,
+    /// L0 tables at which writers wait for compaction. Tables adopted by bulk loads do not count.
+    /// Default 20.
+    pub l0_stall_trigger: usize,
+    /// Start compactions by themselves. Default true; manual ones work either way.
+    pub auto_compaction: bool,
+    /// The file system. Default: the disk.
+    pub vfs: Arc<dyn Vfs>,
+}
+
+impl Default for DbOptions {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            create_if_missing: true,
+            error_if_exists: false,
+            cache_bytes: 64 * MIB,
+            read_mode: ReadMode::default(),
+            open_tables_max: 4096,
+            memtable_bytes: 64 * MIB,
+            sealed_memtables_max: 4,
+            background_threads: 2,
+            compression_threads: cores,
+            l0_compaction_trigger: 4,
+            l0_stall_trigger: 20,
+            auto_compaction: true,
+            vfs: Arc::new(DiskVfs),
+        }
+    }
+}
+
+impl DbOptions {
+    /// Fails on values outside the documented ranges, naming the option.
+    pub fn validate(&self) -> Result<()> {
+        let at_least = |name: &str, value: usize, min: usize| {
+            if value >= min {
+                return Ok(());
+            }
+            Err(Error::invalid_input(format!(
+                "{name} is {value}; it must be at least {min}"
+            )))
+        };
+        at_least("open_tables_max", self.open_tables_max, 16)?;
+        at_least("memtable_bytes", self.memtable_bytes, 1)?;
+        at_least("sealed_memtables_max", self.sealed_memtables_max, 1)?;
+        at_least("background_threads", self.background_threads, 1)?;
+        at_least("compression_threads", self.compression_threads, 1)?;
+        at_least("l0_compaction_trigger", self.l0_compaction_trigger, 1)?;
+        at_least(
+            "l0_stall_trigger",
+            self.l0_stall_trigger,
+            self.l0_compaction_trigger,
+        )
+    }
+}
+
+/// How a table turns values into frames (design: Permute, Partition, Compress). The writer and the
+/// reader of a layout sit behind one interface in `table::layout`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Values in key order fill a frame until it reaches this many raw bytes; a longer value
+    /// stands alone. From 1 KiB to 16 MiB.
+    Blocks {
+        /// Raw bytes at which a frame is closed.
+        bytes: u32,
+    },
+}
+
+/// How frames are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Compression {
+    /// Stored as they are.
+    None,
+    /// zstd at this level: 1 to 22, or negative (down to -131072) for speed.
+    Zstd {
+        /// The level.
+        level: i32,
+    },
+}
+
+/// Which filter a table carries, so that most misses touch no key block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FilterPolicy {
+    /// None.
+    None,
+    /// Binary fuse, 8 bits: about 9 bits a key, one false positive in 256.
+    Fuse8,
+    /// Binary fuse, 16 bits: about 18 bits a key, one false positive in 65,536.
+    Fuse16,
+}
+
+/// How the tables of one tree level are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableOptions {
+    /// How values become frames. Default 64 KiB blocks.
+    pub layout: Layout,
+    /// How frames are compressed. Default zstd 3. A frame that does not shrink by an eighth is
+    /// stored raw.
+    pub compression: Compression,
+    /// Bytes of a zstd dictionary trained on each table's own values; 0 for none. Up to 1 MiB.
+    /// Default 0. Costs a sample of a hundred times its size in memory while a table is written.
+    pub dictionary_bytes: u32,
+    /// Default [`FilterPolicy::Fuse8`].
+    pub filter: FilterPolicy,
+    /// Raw bytes at which a key block is closed. From 256 B to 1 MiB. Default 4 KiB.
+    pub key_block_bytes: u32,
+    /// Values up to this long sit in the key block itself. From 0 to 4096. Default 128.
+    pub inline_value_bytes_max: u32,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        Self {
+            layout: Layout::Blocks {
+                bytes: 64 * KIB as u32,
+            },
+            compression: Compression::Zstd { level: 3 },
+            dictionary_bytes: 0,
+            filter: FilterPolicy::Fuse8,
+            key_block_bytes: 4 * KIB as u32,
+            inline_value_bytes_max: 128,
+        }
+    }
+}
+
+impl TableOptions {
+    /// Blocks of `bytes` raw bytes, compressed by zstd at `level`; the rest at its default.
+    #[must_use]
+    pub fn blocks(level: i32, bytes: u32) -> Self {
+        Self {
+            layout: Layout::Blocks { bytes },
+            compression: Compression::Zstd { level },
+            ..Self::default()
+        }
+    }
+
+    /// Fails on values outside the documented ranges, naming the option.
+    pub fn validate(&self) -> Result<()> {
+        let within = |name: &str, value: i64, min: i64, max: i64| {
+            if (min..=max).contains(&value) {
+                return Ok(());
+            }
+            Err(Error::invalid_input(format!(
+                "{name} is {value}; it must lie between {min} and {max}"
+            )))
+        };
+        let Layout::Blocks { bytes } = self.layout;
+        within("block bytes", i64::from(bytes), KIB as i64, 16 * MIB as i64)?;
+        if let Compression::Zstd { level } = self.compression {
+            within("zstd level", i64::from(level), -131_072, 22)?;
+        }
+        within(
+            "dictionary_bytes",
+            i64::from(self.dictionary_bytes),
+            0,
+            MIB as i64,
+        )?;
+        within(
+            "key_block_bytes",
+            i64::from(self.key_block_bytes),
+            256,
+            MIB as i64,
+        )?;
+        within(
+            "inline_value_bytes_max",
+            i64::from(self.inline_value_bytes_max),
+            0,
+            4096,
+        )
+    }
+}
+
+/// Options of one keyspace. Persisted when it is created; opening it with other options changes
+/// how tables are written from then on, never how existing ones are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyspaceOptions {
+    /// How tables are written, by tree level: L0 first, the last level last.
+    pub levels: [TableOptions; LEVEL_COUNT],
+    /// Raw bytes (keys and values) at which a table is closed. From 4 KiB to 16 GiB. Default
+    /// 256 MiB.
+    pub table_bytes_target: u64,
+    /// Stored bytes that the first sorted level in use may hold. At least 4 KiB. Default 256 MiB.
+    pub base_level_bytes: u64,
+    /// How many times more each next level may hold. From 2 to 100. Default 10.
+    pub level_multiplier: u32,
+    /// Share of tombstones, in percent, at which a table is compacted on their account. From 1 to
+    /// 100. Default 50.
+    pub tombstone_percent_trigger: u8,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> Self {
+        Self::uniform(TableOptions::default())
+    }
+}
+
+impl KeyspaceOptions {
+    /// The same table options at every level.
+    #[must_use]
+    pub fn uniform(table: TableOptions) -> Self {
+        Self {
+            levels: std::array::from_fn(|_| table.clone()),
+            table_bytes_target: 256 * MIB as u64,
+            base_level_bytes: 256 * MIB as u64,
+            level_multiplier: 10,
+            tombstone_percent_trigger: 50,
+        }
+    }
+
+    /// `upper` for every level but the last, which gets `last`: cheap to write where data is soon
+    /// rewritten, small where it stays.
+    #[must_use]
+    pub fn tiered(upper: TableOptions, last: TableOptions) -> Self {
+        let mut options = Self::uniform(upper);
+        if let Some(level) = options.levels.last_mut() {
+            *level = last;
+        }
+        options
+    }
+
+    /// Fails on values outside the documented ranges, naming the option.
+    pub fn validate(&self) -> Result<()> {
+        for table in &self.levels {
+            table.validate()?;
+        }
+        let within = |name: &str, value: u64, min: u64, max: u64| {
+            if (min..=max).contains(&value) {
+                return Ok(());
+            }
+            Err(Error::invalid_input(format!(
+                "{name} is {value}; it must lie between {min} and {max}"
+            )))
+        };
+        within(
+            "table_bytes_target",
+            self.table_bytes_target,
+            4 * KIB as u64,
+            16 * GIB,
+        )?;
+        within(
+            "base_level_bytes",
+            self.base_level_bytes,
+            4 * KIB as u64,
+            1 << 50,
+        )?;
+        within("level_multiplier", u64::from(self.level_multiplier), 2, 100)?;
+        within(
+            "tombstone_percent_trigger",
+            u64::from(self.tombstone_percent_trigger),
+            1,
+            100,
+        )
+    }
+}

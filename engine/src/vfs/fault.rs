@@ -1,0 +1,7 @@
+//! Stub.
+/// Stub.
+#[derive(Debug)]
+pub struct FaultVfs;
+/// Stub.
+#[derive(Debug)]
+pub struct FaultPlan;

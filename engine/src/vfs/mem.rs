@@ -1,0 +1,7 @@
+//! Stub.
+/// Stub.
+#[derive(Debug)]
+pub struct MemVfs;
+/// Stub.
+#[derive(Debug)]
+pub struct PowerCut;
