@@ -24,6 +24,7 @@ pub use options::{
     Compression, DbOptions, Durability, FilterPolicy, KeyspaceOptions, LEVEL_COUNT, Layout,
     ReadMode, TableOptions,
 };
+pub use stats::{Counter, FilterOutcome, FrameTrace, GetTrace, TableTrace};
 pub use types::{
     BATCH_BYTES_MAX, EntryKind, FileId, FileNumber, KEY_BYTES_MAX, KeyRange, KeyspaceId, SeqNo,
     VALUE_BYTES_MAX, prefix_successor,
