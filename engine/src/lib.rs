@@ -7,6 +7,7 @@ mod codec;
 mod coding;
 mod compaction;
 mod db;
+mod dir;
 mod error;
 mod iter;
 mod manifest;
