@@ -116,7 +116,20 @@ impl FileLock for DiskLock {}
 )]
 impl Vfs for DiskVfs {
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
+        let mut missing = Vec::new();
+        for ancestor in path.ancestors() {
+            if ancestor.as_os_str().is_empty() || ancestor.try_exists()? {
+                break;
+            }
+            missing.push(ancestor);
+        }
+        fs::create_dir_all(path)?;
+        for created in missing {
+            if let Some(parent) = created.parent() {
+                self.sync_dir(parent)?;
+            }
+        }
+        Ok(())
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {

@@ -1,7 +1,371 @@
-//! Stub.
-/// Stub.
+//! A file system in memory that can be cloned as after a power cut.
+//!
+//! It keeps apart what a program has been told is durable from what it only sees: a file has a
+//! synced length, a directory a synced list of entries plus the changes made since. A power cut
+//! keeps the first and rolls dice for the second (see [`PowerCut`]).
+//!
+//! Files hold their bytes in one shared allocation: opening is free, and a reader keeps what it
+//! opened while the writer goes on in a copy.
+
+mod cut;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::ops::Range;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+pub use self::cut::PowerCut;
+use super::{Advice, DirEntry, FileLock, LockKind, ReadableFile, Vfs, WritableFile};
+use crate::options::ReadMode;
+
+/// A file system in memory. Clones are handles to the same one.
+#[derive(Debug, Clone, Default)]
+pub struct MemVfs {
+    tree: Arc<Mutex<Tree>>,
+    locks: Arc<Mutex<HashMap<PathBuf, Holders>>>,
+}
+
+/// Directories are durable once made, as [`Vfs::create_dir_all`] promises; files are not.
+#[derive(Debug, Default)]
+struct Tree {
+    dirs: BTreeMap<PathBuf, Dir>,
+}
+
+#[derive(Debug, Default)]
+struct Dir {
+    entries: BTreeMap<String, Inode>,
+    synced: BTreeMap<String, Inode>,
+    /// What turned `synced` into `entries`, in order.
+    changes: Vec<Change>,
+}
+
+/// A change of a directory that no sync has made durable yet.
+#[derive(Debug, Clone)]
+enum Change {
+    Add { name: String, inode: Inode },
+    Remove { name: String },
+    Rename { from: String, to: String },
+}
+
+/// A file, under any number of names.
+type Inode = Arc<Mutex<Content>>;
+
+#[derive(Debug, Clone, Default)]
+struct Content {
+    bytes: Arc<Vec<u8>>,
+    synced_len: usize,
+}
+
+#[derive(Debug, Default)]
+struct Holders {
+    exclusive: bool,
+    shared: usize,
+}
+
+impl MemVfs {
+    /// An empty file system.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the disk holds after a power cut now. This file system goes on undisturbed; locks are
+    /// not carried over.
+    #[must_use]
+    pub fn power_cut(&self, cut: PowerCut) -> Self {
+        let tree = cut.apply(&self.tree.lock());
+        Self {
+            tree: Arc::new(Mutex::new(tree)),
+            locks: Arc::default(),
+        }
+    }
+
+    /// Every file's path, in order.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        let tree = self.tree.lock();
+        let dirs = tree.dirs.iter();
+        dirs.flat_map(|(path, dir)| dir.entries.keys().map(|name| path.join(name)))
+            .collect()
+    }
+
+    fn inode(&self, path: &Path) -> io::Result<Inode> {
+        let (dir, name) = split(path)?;
+        let mut tree = self.tree.lock();
+        let entry = tree.dir(&dir)?.entries.get(&name).cloned();
+        entry.ok_or_else(|| missing(path))
+    }
+}
+
+impl Tree {
+    fn dir(&mut self, path: &Path) -> io::Result<&mut Dir> {
+        if is_root(path) {
+            return Ok(self.dirs.entry(path.to_path_buf()).or_default());
+        }
+        self.dirs.get_mut(path).ok_or_else(|| missing(path))
+    }
+}
+
+impl Dir {
+    fn change(&mut self, change: Change) {
+        change.apply(&mut self.entries);
+        self.changes.push(change);
+    }
+}
+
+impl Change {
+    fn apply(&self, entries: &mut BTreeMap<String, Inode>) {
+        match self {
+            Self::Add { name, inode } => {
+                entries.insert(name.clone(), Arc::clone(inode));
+            }
+            Self::Remove { name } => {
+                entries.remove(name);
+            }
+            Self::Rename { from, to } => {
+                if let Some(inode) = entries.remove(from) {
+                    entries.insert(to.clone(), inode);
+                }
+            }
+        }
+    }
+}
+
+impl Vfs for MemVfs {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        let path = normalize(path);
+        let mut tree = self.tree.lock();
+        for ancestor in path.ancestors().filter(|ancestor| !is_root(ancestor)) {
+            if let Ok((dir, name)) = split(ancestor)
+                && let Some(parent) = tree.dirs.get(&dir)
+                && parent.entries.contains_key(&name)
+            {
+                return Err(io::ErrorKind::NotADirectory.into());
+            }
+        }
+        for ancestor in path.ancestors() {
+            tree.dirs.entry(ancestor.to_path_buf()).or_default();
+        }
+        Ok(())
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
+        let (dir, name) = split(path)?;
+        let mut tree = self.tree.lock();
+        if tree.dirs.contains_key(&normalize(path)) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let dir = tree.dir(&dir)?;
+        if dir.entries.contains_key(&name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let inode = Inode::default();
+        dir.change(Change::Add {
+            name,
+            inode: Arc::clone(&inode),
+        });
+        Ok(Box::new(MemWriter { inode }))
+    }
+
+    fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn ReadableFile>> {
+        let bytes = Arc::clone(&self.inode(path)?.lock().bytes);
+        let mapped = mode == ReadMode::Mmap;
+        Ok(Arc::new(MemReader { bytes, mapped }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let inode = self.inode(from)?;
+        let (from_dir, from) = split(from)?;
+        let (to_dir, to) = split(to)?;
+        let mut tree = self.tree.lock();
+        if from_dir == to_dir {
+            if from != to {
+                tree.dir(&from_dir)?.change(Change::Rename { from, to });
+            }
+            return Ok(());
+        }
+        tree.dir(&to_dir)?.change(Change::Add { name: to, inode });
+        tree.dir(&from_dir)?.change(Change::Remove { name: from });
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.inode(path)?;
+        let (dir, name) = split(path)?;
+        let mut tree = self.tree.lock();
+        tree.dir(&dir)?.change(Change::Remove { name });
+        Ok(())
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let inode = self.inode(from)?;
+        let (dir, name) = split(to)?;
+        let mut tree = self.tree.lock();
+        let dir = tree.dir(&dir)?;
+        if dir.entries.contains_key(&name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        dir.change(Change::Add { name, inode });
+        Ok(())
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        let path = normalize(path);
+        let mut tree = self.tree.lock();
+        let dir = tree.dir(&path)?;
+        let files = dir.entries.iter().map(|(name, inode)| DirEntry {
+            name: name.clone(),
+            len: inode.lock().bytes.len() as u64,
+            is_dir: false,
+        });
+        let mut entries: Vec<DirEntry> = files.collect();
+        let children = tree.dirs.keys().filter(|dir| !is_root(dir));
+        let children = children.filter(|dir| dir.parent() == Some(&path));
+        entries.extend(children.filter_map(|dir| {
+            let name = dir.file_name()?.to_str()?.to_owned();
+            Some(DirEntry {
+                name,
+                len: 0,
+                is_dir: true,
+            })
+        }));
+        Ok(entries)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        let mut tree = self.tree.lock();
+        let dir = tree.dir(&normalize(path))?;
+        dir.synced = dir.entries.clone();
+        dir.changes.clear();
+        Ok(())
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        let normal = normalize(path);
+        if is_root(&normal) || self.tree.lock().dirs.contains_key(&normal) {
+            return Ok(true);
+        }
+        Ok(self.inode(path).is_ok())
+    }
+
+    fn lock(&self, path: &Path, kind: LockKind) -> io::Result<Option<Box<dyn FileLock>>> {
+        match self.create(path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        let path = normalize(path);
+        let mut locks = self.locks.lock();
+        let holders = locks.entry(path.clone()).or_default();
+        match kind {
+            _ if holders.exclusive => return Ok(None),
+            LockKind::Exclusive if holders.shared > 0 => return Ok(None),
+            LockKind::Exclusive => holders.exclusive = true,
+            LockKind::Shared => holders.shared += 1,
+        }
+        let locks = Arc::clone(&self.locks);
+        Ok(Some(Box::new(MemLock { locks, path, kind })))
+    }
+
+    fn free_bytes(&self, _path: &Path) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+}
+
 #[derive(Debug)]
-pub struct MemVfs;
-/// Stub.
+struct MemWriter {
+    inode: Inode,
+}
+
+impl WritableFile for MemWriter {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        Arc::make_mut(&mut self.inode.lock().bytes).extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let mut content = self.inode.lock();
+        content.synced_len = content.bytes.len();
+        Ok(())
+    }
+}
+
 #[derive(Debug)]
-pub struct PowerCut;
+struct MemReader {
+    bytes: Arc<Vec<u8>>,
+    mapped: bool,
+}
+
+impl ReadableFile for MemReader {
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let end = start.saturating_add(buffer.len());
+        let bytes = self.bytes.get(start..end);
+        buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn mapping(&self) -> Option<&[u8]> {
+        self.mapped.then_some(self.bytes.as_slice())
+    }
+
+    fn advise(&self, _advice: Advice, _range: Range<u64>) {}
+}
+
+#[derive(Debug)]
+struct MemLock {
+    locks: Arc<Mutex<HashMap<PathBuf, Holders>>>,
+    path: PathBuf,
+    kind: LockKind,
+}
+
+impl FileLock for MemLock {}
+
+impl Drop for MemLock {
+    fn drop(&mut self) {
+        let mut locks = self.locks.lock();
+        if let Some(holders) = locks.get_mut(&self.path) {
+            match self.kind {
+                LockKind::Exclusive => holders.exclusive = false,
+                LockKind::Shared => holders.shared -= 1,
+            }
+        }
+    }
+}
+
+/// The directory and the file name of a path.
+fn split(path: &Path) -> io::Result<(PathBuf, String)> {
+    let path = normalize(path);
+    let name = path.file_name().and_then(|name| name.to_str());
+    match (path.parent(), name) {
+        (Some(dir), Some(name)) => Ok((dir.to_path_buf(), name.to_owned())),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// The path without `.`, so that one file has one spelling.
+fn normalize(path: &Path) -> PathBuf {
+    let components = path.components();
+    components
+        .filter(|component| *component != Component::CurDir)
+        .collect()
+}
+
+/// The root and the working directory are always there.
+fn is_root(path: &Path) -> bool {
+    path.file_name().is_none()
+}
+
+fn missing(path: &Path) -> io::Error {
+    let message = format!("{} does not exist in memory", path.display());
+    io::Error::new(io::ErrorKind::NotFound, message)
+}

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use disk::DiskVfs;
-pub use fault::{FaultPlan, FaultVfs};
+pub use fault::{FaultOp, FaultPlan, FaultVfs};
 pub use mem::{MemVfs, PowerCut};
 
 use crate::error::{Error, Result};
@@ -24,7 +24,8 @@ use crate::options::ReadMode;
 
 /// A file being written from its start to its end.
 pub trait WritableFile: Send + Debug {
-    /// Appends all of `bytes`. After an error the file's tail is unspecified.
+    /// Appends all of `bytes`. After an error an unknown part of them stands at the file's end,
+    /// but never the whole.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Makes everything appended so far survive a power cut (`fdatasync`; on macOS
     /// `F_FULLFSYNC`). After an error nothing may be assumed of what was appended since the last
@@ -84,7 +85,7 @@ pub enum LockKind {
 
 /// A file system.
 pub trait Vfs: Send + Sync + Debug {
-    /// Creates the directory and its parents where missing.
+    /// Creates the directory and its parents where missing, so that they survive a power cut.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
     /// Creates a new file for writing; `AlreadyExists` if there is one.
     fn create(&self, path: &Path) -> io::Result<Box<dyn WritableFile>>;
