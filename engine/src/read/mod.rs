@@ -1,0 +1,13 @@
+//! Reading: what turns memtables and tables into answers.
+//!
+//! [`MergingIter`] walks several sorted sources as one, [`LevelIter`] the disjoint tables of a
+//! level. Both stay in internal order and show every version of a key; the database's own
+//! iterator, above them, picks the one a reader may see.
+
+mod level;
+mod merge;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub(crate) use level::{LevelIter, OpenTable, TableRun};
+pub(crate) use merge::MergingIter;
