@@ -10,6 +10,7 @@ mod db;
 mod dir;
 mod error;
 mod iter;
+mod log;
 mod manifest;
 mod memtable;
 mod options;

@@ -113,23 +113,38 @@ pub trait Vfs: Send + Sync + Debug {
 /// Writes `bytes` to `path` so that after a power cut the file holds either its old or its new
 /// content, whole: write `path.tmp`, sync it, rename it over, sync the directory.
 pub(crate) fn durable_write(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) -> Result<()> {
+    let temporary = write_temporary(vfs, path, bytes)?;
+    durable_rename(vfs, &temporary, path)
+}
+
+/// The first half of [`durable_write`]: `path` itself is untouched. Returns the temporary file's
+/// path; on an error there is none, unless it cannot be removed either.
+pub(crate) fn write_temporary(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) -> Result<PathBuf> {
     let temporary = with_suffix(path, ".tmp");
-    if vfs
-        .exists(&temporary)
-        .map_err(|error| Error::io("look for", &temporary, error))?
-    {
+    let exists = vfs.exists(&temporary);
+    if exists.map_err(|error| Error::io("look for", &temporary, error))? {
         vfs.remove(&temporary)
             .map_err(|error| Error::io("remove", &temporary, error))?;
     }
     let mut file = vfs
         .create(&temporary)
         .map_err(|error| Error::io("create", &temporary, error))?;
-    file.append(bytes)
-        .map_err(|error| Error::io("write", &temporary, error))?;
-    file.sync()
-        .map_err(|error| Error::io("sync", &temporary, error))?;
+    let written = file
+        .append(bytes)
+        .map_err(|error| Error::io("write", &temporary, error))
+        .and_then(|()| {
+            file.sync()
+                .map_err(|error| Error::io("sync", &temporary, error))
+        });
     drop(file);
-    durable_rename(vfs, &temporary, path)
+    match written {
+        Ok(()) => Ok(temporary),
+        Err(error) => {
+            // Kept out of the way on a full disk; the next writer of this path removes it too.
+            let _ = vfs.remove(&temporary);
+            Err(error)
+        }
+    }
 }
 
 /// Renames within one directory and syncs that directory.

@@ -1,0 +1,352 @@
+//! The manifest on disk: a log of edits that begins with a snapshot, and `CURRENT`, which names
+//! the log in force.
+//!
+//! Invariants:
+//! 1. Once [`Manifest::append`] returns, its edits survive a power cut, all of them.
+//! 2. A manifest that was reopened is never appended to. The first append after opening, the one
+//!    after a failed append, and one when the log has grown, write a snapshot to a new file and
+//!    only then point `CURRENT` at it.
+//! 3. After a failed sync, or a failed switch of `CURRENT`, it is not known what the disk holds:
+//!    every later append fails with [`ErrorKind::Failed`], and the caller must not delete any file.
+//!    After any other failure (a full disk, above all) the disk holds the state before the append,
+//!    and the next one may succeed.
+//! 4. Nothing is ever removed here but files that never came into force. Older manifests are the
+//!    caller's to remove, when no reader can be about to open them.
+//!
+//! One thread at a time: callers hold a lock around [`Manifest::append`].
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::edit::Edit;
+use super::edit_codec::{decode_edits, encode_edits};
+use super::state::{FileNumbers, ManifestState};
+use crate::dir::{CURRENT, FileKind, file_name, file_path, list_files, parse_file_name};
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::{LogKind, LogReader, LogWriter, Opened};
+use crate::types::{FileId, FileNumber};
+use crate::vfs::{Vfs, durable_rename, read_whole, write_temporary};
+
+/// A manifest is not rolled before it has this many bytes.
+const ROLL_BYTES_MIN: u64 = 1 << 20;
+
+/// A manifest is rolled when it is this many times as long as its snapshot.
+const ROLL_GROWTH: u64 = 3;
+
+/// Longest `CURRENT` that can be one of ours.
+const CURRENT_BYTES_MAX: usize = 64;
+
+/// The open manifest of a store.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    state: ManifestState,
+    numbers: Arc<FileNumbers>,
+    /// The manifest that `CURRENT` names.
+    in_force: FileNumber,
+    roll_bytes_min: u64,
+    mode: Mode,
+}
+
+#[derive(Debug)]
+enum Mode {
+    ReadOnly,
+    /// The next append writes a snapshot to a new file.
+    Roll,
+    Append {
+        log: LogWriter,
+        snapshot_len: u64,
+    },
+    Failed(Error),
+}
+
+/// How far a failed step may have got.
+enum StepError {
+    /// The disk holds what it held before.
+    Undone(Error),
+    /// Unknown.
+    Unclear(Error),
+}
+
+impl Manifest {
+    /// Makes the directory, where missing, into a store without keyspaces.
+    pub(crate) fn create(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<(Self, ManifestState)> {
+        vfs.create_dir_all(dir)
+            .map_err(|error| Error::io("create directory for", dir, error))?;
+        let files = list_files(&**vfs, dir)?;
+        let current = dir.join(CURRENT);
+        let exists = vfs
+            .exists(&current)
+            .map_err(|error| Error::io("look for", &current, error))?;
+        if exists {
+            return Err(Error::invalid_input("there is a store already").at_path(dir));
+        }
+        // A creation that was interrupted leaves manifests at most.
+        if files.iter().any(|file| file.kind != FileKind::Manifest) {
+            return Err(
+                Error::corruption("CURRENT is missing, but there are files of a store")
+                    .at_path(dir)
+                    .with_remedy("run salvage, or choose another directory"),
+            );
+        }
+        let next = files
+            .iter()
+            .map(|file| file.number.0.saturating_add(1))
+            .max();
+        let first = FileNumber(next.unwrap_or(1));
+        let state = ManifestState {
+            next_file: first,
+            store_id: FileId::random(),
+            ..ManifestState::default()
+        };
+        let mut manifest = Self {
+            vfs: Arc::clone(vfs),
+            dir: dir.to_path_buf(),
+            state,
+            numbers: Arc::new(FileNumbers::starting_at(first)),
+            in_force: first,
+            roll_bytes_min: ROLL_BYTES_MIN,
+            mode: Mode::Roll,
+        };
+        manifest.append(&[])?;
+        let state = manifest.state.clone();
+        Ok((manifest, state))
+    }
+
+    /// Opens the manifest in force. Writes nothing.
+    pub(crate) fn recover(
+        vfs: &Arc<dyn Vfs>,
+        dir: &Path,
+        read_only: bool,
+    ) -> Result<(Self, ManifestState)> {
+        let in_force = read_current(&**vfs, dir)?;
+        let path = file_path(dir, FileKind::Manifest, in_force);
+        let mut state = read_state(&**vfs, &path, in_force)?;
+        // A number that was taken but not yet recorded when the power went is visible as a file.
+        for file in list_files(&**vfs, dir)? {
+            state.next_file.0 = state.next_file.0.max(file.number.0.saturating_add(1));
+        }
+        let manifest = Self {
+            vfs: Arc::clone(vfs),
+            dir: dir.to_path_buf(),
+            numbers: Arc::new(FileNumbers::starting_at(state.next_file)),
+            state: state.clone(),
+            in_force,
+            roll_bytes_min: ROLL_BYTES_MIN,
+            mode: if read_only {
+                Mode::ReadOnly
+            } else {
+                Mode::Roll
+            },
+        };
+        Ok((manifest, state))
+    }
+
+    /// Makes all edits durable as one, together with the file numbers taken so far. On an error
+    /// none of them is in force in this process; see the module's third invariant for the disk.
+    pub(crate) fn append(&mut self, edits: &[Edit]) -> Result<()> {
+        let mut next = self.state.clone();
+        for edit in edits {
+            next.apply(edit)?;
+        }
+        next.check()?;
+        let written = match &mut self.mode {
+            Mode::ReadOnly => {
+                return Err(
+                    Error::new(ErrorKind::ReadOnly, "store is open for reading only")
+                        .at_path(&self.dir),
+                );
+            }
+            Mode::Failed(failure) => return Err(refusal(&self.dir, failure)),
+            Mode::Append { log, snapshot_len }
+                if !has_grown(log.len(), *snapshot_len, self.roll_bytes_min) =>
+            {
+                let next_file = self.numbers.next();
+                next.next_file = next.next_file.max(next_file);
+                append_record(log, edits, next_file)
+            }
+            Mode::Append { .. } | Mode::Roll => self.roll(&mut next),
+        };
+        match written {
+            Ok(()) => {
+                self.state = next;
+                self.seal();
+                Ok(())
+            }
+            Err(StepError::Undone(error)) => {
+                self.mode = Mode::Roll;
+                Err(error)
+            }
+            Err(StepError::Unclear(error)) => {
+                self.mode = Mode::Failed(error.duplicate());
+                Err(error.with_remedy("reopen the store"))
+            }
+        }
+    }
+
+    /// Rolls as early as growth allows, so that tests see it often.
+    #[cfg(test)]
+    pub(super) fn roll_eagerly(&mut self) {
+        self.roll_bytes_min = 0;
+    }
+
+    /// What all edits so far add up to.
+    pub(crate) fn state(&self) -> &ManifestState {
+        &self.state
+    }
+
+    /// The counter that new files take their numbers from.
+    pub(crate) fn file_numbers(&self) -> &Arc<FileNumbers> {
+        &self.numbers
+    }
+
+    /// The manifest that `CURRENT` names; all others are obsolete.
+    pub(crate) fn in_force(&self) -> FileNumber {
+        self.in_force
+    }
+
+    /// Why appends are refused for good, if they are. No file may be deleted then.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        match &self.mode {
+            Mode::Failed(failure) => Some(refusal(&self.dir, failure)),
+            _ => None,
+        }
+    }
+
+    /// Writes a snapshot of `next` to a new file and puts that in force.
+    fn roll(&mut self, next: &mut ManifestState) -> Result<(), StepError> {
+        let number = self.numbers.allocate();
+        next.next_file = next.next_file.max(self.numbers.next());
+        let path = file_path(&self.dir, FileKind::Manifest, number);
+        let log = self.write_snapshot(&path, number, next).map_err(|error| {
+            // It never came into force. Where even removing it fails, the next writer will.
+            let _ = self.vfs.remove(&path);
+            StepError::Undone(error)
+        })?;
+        self.switch_current(number)?;
+        self.in_force = number;
+        let snapshot_len = log.len();
+        self.mode = Mode::Append { log, snapshot_len };
+        Ok(())
+    }
+
+    fn write_snapshot(
+        &self,
+        path: &Path,
+        number: FileNumber,
+        state: &ManifestState,
+    ) -> Result<LogWriter> {
+        let mut log = LogWriter::create(&*self.vfs, path, LogKind::Manifest, number)?;
+        log.push(&[&encode_edits(&state.to_edits())])?;
+        log.sync()?;
+        self.vfs
+            .sync_dir(&self.dir)
+            .map_err(|error| Error::io("sync directory of", &self.dir, error))?;
+        Ok(log)
+    }
+
+    fn switch_current(&self, number: FileNumber) -> Result<(), StepError> {
+        let current = self.dir.join(CURRENT);
+        let line = format!("{}\n", file_name(FileKind::Manifest, number));
+        let temporary = write_temporary(&*self.vfs, &current, line.as_bytes());
+        let temporary = temporary.map_err(StepError::Undone)?;
+        durable_rename(&*self.vfs, &temporary, &current).map_err(StepError::Unclear)
+    }
+
+    /// Leaves a witness for the record just synced, so that later damage to it is told from a
+    /// torn tail. The record itself is safe: if this fails, the next append starts a new file.
+    fn seal(&mut self) {
+        let Mode::Append { log, .. } = &mut self.mode else {
+            return;
+        };
+        if log.seal().and_then(|()| log.hand_over()).is_err() {
+            self.mode = Mode::Roll;
+        }
+    }
+}
+
+fn has_grown(len: u64, snapshot_len: u64, roll_bytes_min: u64) -> bool {
+    len > roll_bytes_min.max(snapshot_len.saturating_mul(ROLL_GROWTH))
+}
+
+fn append_record(
+    log: &mut LogWriter,
+    edits: &[Edit],
+    next_file: FileNumber,
+) -> Result<(), StepError> {
+    let next_file = Edit::NextFileNumber(next_file);
+    let payload = encode_edits(edits.iter().chain([&next_file]));
+    let handed_over = log.push(&[&payload]).and_then(|()| log.hand_over());
+    handed_over.map_err(StepError::Undone)?;
+    log.sync().map_err(StepError::Unclear)
+}
+
+fn refusal(dir: &Path, failure: &Error) -> Error {
+    Error::new(
+        ErrorKind::Failed,
+        "store takes no more changes after an earlier failure",
+    )
+    .at_path(dir)
+    .with_source(failure.duplicate())
+    .with_remedy("reopen the store")
+}
+
+/// The number of the manifest that `CURRENT` names.
+fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<FileNumber> {
+    let path = dir.join(CURRENT);
+    let bytes = read_whole(vfs, &path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "there is no store here")
+            .at_path(dir)
+            .with_remedy("check the path, or create a store there"),
+        _ => error,
+    })?;
+    let line = bytes
+        .get(..bytes.len().min(CURRENT_BYTES_MAX))
+        .unwrap_or_default();
+    let name = std::str::from_utf8(line)
+        .ok()
+        .and_then(|line| line.strip_suffix('\n'));
+    match name.and_then(parse_file_name) {
+        Some((FileKind::Manifest, number)) => Ok(number),
+        _ => Err(Error::corruption("CURRENT does not name a manifest")
+            .at_path(&path)
+            .with_remedy("write the name of the newest intact manifest into it, or run salvage")),
+    }
+}
+
+/// Replays a manifest from its snapshot on.
+fn read_state(vfs: &dyn Vfs, path: &Path, number: FileNumber) -> Result<ManifestState> {
+    let opened = LogReader::open(vfs, path, LogKind::Manifest).map_err(|error| {
+        if error.kind() != ErrorKind::NotFound {
+            return error;
+        }
+        Error::corruption("manifest named by CURRENT does not exist")
+            .at_path(path)
+            .with_remedy("restore it, or run salvage")
+    })?;
+    let Opened::Log(mut log) = opened else {
+        // CURRENT names only manifests that were synced.
+        return Err(Error::corruption("manifest header is cut short").at_path(path));
+    };
+    if log.number() != number {
+        let found = log.number();
+        return Err(
+            Error::corruption(format!("manifest says it is number {found}, not {number}"))
+                .at_path(path),
+        );
+    }
+    let mut state = ManifestState::default();
+    let mut has_snapshot = false;
+    while let Some(record) = log.next()? {
+        let (offset, payload) = (record.offset, record.payload);
+        let applied = decode_edits(payload, &mut |edit| state.apply(edit));
+        applied.map_err(|error| log.locate(error, offset))?;
+        has_snapshot = true;
+    }
+    if !has_snapshot {
+        return Err(Error::corruption("manifest has lost its snapshot").at_path(path));
+    }
+    state.check().map_err(|error| error.at_path(path))?;
+    Ok(state)
+}

@@ -1,0 +1,593 @@
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::edit_codec::{decode_edits, encode_edits};
+use super::*;
+use crate::dir::{CURRENT, FileKind, file_path};
+use crate::error::{ErrorKind, Result};
+use crate::options::{Compression, FilterPolicy, KeyspaceOptions, Layout, ReadMode, TableOptions};
+use crate::types::{FileId, FileNumber, KeyspaceId, SeqNo};
+use crate::vfs::{FaultOp, FaultPlan, FaultVfs, MemVfs, PowerCut, Vfs, read_whole};
+
+const DIR: &str = "/store";
+
+fn dir() -> &'static Path {
+    Path::new(DIR)
+}
+
+fn table(number: u64, key: u64) -> TableMeta {
+    TableMeta {
+        number: FileNumber(number),
+        id: FileId(number * 31),
+        stored_bytes: 100,
+        raw_bytes: 1000,
+        entries: 10,
+        tombstones: 1,
+        range_tombstones: 0,
+        smallest: key.to_be_bytes().to_vec(),
+        largest: key.to_be_bytes().to_vec(),
+        largest_exclusive: false,
+        unbounded_end: false,
+        seq_min: SeqNo(number),
+        seq_max: SeqNo(number),
+        seq_base: SeqNo::ZERO,
+    }
+}
+
+fn create_keyspace(id: u32) -> Edit {
+    Edit::CreateKeyspace {
+        id: KeyspaceId(id),
+        name: format!("keyspace {id}"),
+        options: KeyspaceOptions::default(),
+    }
+}
+
+fn add(level: u8, table: TableMeta) -> Edit {
+    Edit::AddTable {
+        keyspace: KeyspaceId(0),
+        level,
+        table: Arc::new(table),
+    }
+}
+
+fn remove(level: u8, number: u64) -> Edit {
+    Edit::RemoveTable {
+        keyspace: KeyspaceId(0),
+        level,
+        number: FileNumber(number),
+    }
+}
+
+/// The `step`-th change of a small made-up history: flushes into L0, then moves to L1, then drops.
+fn history(manifest: &Manifest, step: u64) -> Vec<Edit> {
+    if step == 0 {
+        return vec![create_keyspace(0)];
+    }
+    let mut edits = Vec::new();
+    if let Some(keyspace) = manifest.state().keyspaces.get(&KeyspaceId(0)) {
+        if let Some(young) = keyspace.version.level(0).get(3) {
+            edits.push(remove(0, young.number.0));
+            edits.push(add(1, TableMeta::clone(young)));
+        }
+        if let Some(old) = keyspace.version.level(1).get(5) {
+            edits.push(remove(1, old.number.0));
+        }
+    }
+    let number = manifest.file_numbers().allocate();
+    edits.push(add(0, table(number.0, number.0 % 7 + 100 * number.0)));
+    edits.push(Edit::FlushedUpTo {
+        keyspace: KeyspaceId(0),
+        seq: SeqNo(step),
+    });
+    edits
+}
+
+/// What must be equal of two states; file numbers may only have moved on.
+fn essence(state: &ManifestState) -> (FileId, SeqNo, Vec<(KeyspaceId, KeyspaceState)>) {
+    let keyspaces = state.keyspaces.clone().into_iter().collect();
+    (state.store_id, state.last_seq, keyspaces)
+}
+
+fn shared(vfs: &MemVfs) -> Arc<dyn Vfs> {
+    Arc::new(vfs.clone())
+}
+
+fn recover(vfs: &Arc<dyn Vfs>) -> Result<(Manifest, ManifestState)> {
+    Manifest::recover(vfs, dir(), false)
+}
+
+#[test]
+fn what_was_appended_is_recovered_across_rolls_and_reopenings() {
+    let vfs = shared(&MemVfs::new());
+    let (mut manifest, _) = Manifest::create(&vfs, dir()).unwrap();
+    let mut rolls = 0;
+    for step in 0..300 {
+        let before = manifest.in_force();
+        manifest.roll_eagerly();
+        manifest.append(&history(&manifest, step)).unwrap();
+        rolls += u32::from(manifest.in_force() != before);
+        if step % 10 == 0 {
+            let expected = manifest.state().clone();
+            let taken = manifest.file_numbers().allocate();
+            let (recovered, state) = recover(&vfs).unwrap();
+            assert_eq!(essence(&state), essence(&expected));
+            // The number just taken was never recorded, so it may be given out again: nothing
+            // was made with it. Any that a file bears may not.
+            assert!(recovered.file_numbers().next() <= FileNumber(taken.0 + 1));
+            manifest = recovered;
+        }
+    }
+    assert!(rolls > 30, "{rolls} rolls");
+}
+
+#[test]
+fn a_power_cut_keeps_every_acknowledged_append() {
+    for seed in 0..300 {
+        let disk = MemVfs::new();
+        let vfs = shared(&disk);
+        let (mut manifest, _) = Manifest::create(&vfs, dir()).unwrap();
+        for step in 0..seed % 23 {
+            manifest.roll_eagerly();
+            manifest.append(&history(&manifest, step)).unwrap();
+        }
+        let keep_percent = [0, 50, 100][seed as usize % 3];
+        let after = shared(&disk.power_cut(PowerCut { seed, keep_percent }));
+        let (mut recovered, state) = recover(&after).unwrap();
+        assert_eq!(essence(&state), essence(manifest.state()), "seed {seed}");
+        recovered.append(&[Edit::LastSeq(SeqNo(1000))]).unwrap();
+    }
+}
+
+/// Runs a short history until a call fails; returns the states that may be found afterwards.
+fn run_until_failure(vfs: &Arc<dyn Vfs>) -> (Option<ManifestState>, Option<ManifestState>) {
+    let mut acknowledged = None;
+    let Ok((mut manifest, state)) = Manifest::create(vfs, dir()) else {
+        return (None, None);
+    };
+    for step in 0..12 {
+        acknowledged = Some(manifest.state().clone());
+        manifest.roll_eagerly();
+        let edits = history(&manifest, step);
+        let mut attempted = manifest.state().clone();
+        for edit in &edits {
+            attempted.apply(edit).unwrap();
+        }
+        if manifest.append(&edits).is_err() {
+            assert_eq!(acknowledged.as_ref(), Some(manifest.state()));
+            return (acknowledged, Some(attempted));
+        }
+    }
+    drop(state);
+    (acknowledged.and(Some(manifest.state().clone())), None)
+}
+
+#[test]
+fn a_cut_at_any_call_leaves_the_state_before_or_after_it() {
+    let counting = FaultVfs::new(Arc::new(MemVfs::new()), FaultPlan::default());
+    let as_vfs: Arc<dyn Vfs> = Arc::new(counting.clone());
+    run_until_failure(&as_vfs);
+    let calls = counting.calls();
+    assert!(calls > 60, "{calls} calls");
+    for nth in 1..=calls {
+        for keep_percent in [0, 60, 100] {
+            let disk = MemVfs::new();
+            let mut plan = FaultPlan::writes_from(nth, io::ErrorKind::Other);
+            plan.partial_append = nth % 2 == 0;
+            let faulty: Arc<dyn Vfs> = Arc::new(FaultVfs::new(shared(&disk), plan));
+            let (acknowledged, attempted) = run_until_failure(&faulty);
+            let seed = nth;
+            let after = shared(&disk.power_cut(PowerCut { seed, keep_percent }));
+            match (recover(&after), acknowledged) {
+                (Ok((_, state)), Some(acknowledged)) => {
+                    let found = essence(&state);
+                    let allowed = found == essence(&acknowledged)
+                        || attempted.is_some_and(|state| found == essence(&state));
+                    assert!(allowed, "call {nth}, {keep_percent} %: {state:?}");
+                }
+                (Ok((_, state)), None) => assert!(state.keyspaces.is_empty()),
+                (Err(error), Some(_)) => panic!("call {nth}, {keep_percent} %: {error}"),
+                (Err(error), None) => {
+                    assert_eq!(error.kind(), ErrorKind::NotFound, "call {nth}: {error}");
+                    Manifest::create(&after, dir()).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn one_failing_call_never_costs_an_acknowledged_append() {
+    for nth in 1..80 {
+        let disk = MemVfs::new();
+        let faulty = FaultVfs::new(shared(&disk), FaultPlan::default());
+        let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+        let (mut manifest, _) = Manifest::create(&vfs, dir()).unwrap();
+        manifest.append(&[create_keyspace(0)]).unwrap();
+        faulty.arm(FaultPlan {
+            nth,
+            error: io::ErrorKind::StorageFull,
+            partial_append: true,
+            ..FaultPlan::default()
+        });
+        for step in 1..20 {
+            manifest.roll_eagerly();
+            let edits = history(&manifest, step);
+            let _ = manifest.append(&edits);
+        }
+        let seed = nth;
+        let keep_percent = 0;
+        let after = shared(&disk.power_cut(PowerCut { seed, keep_percent }));
+        let (_, state) = recover(&after).unwrap();
+        assert_eq!(essence(&state), essence(manifest.state()), "call {nth}");
+    }
+}
+
+#[test]
+fn appends_resume_after_a_full_disk_and_not_after_a_failed_sync() {
+    let disk = MemVfs::new();
+    let faulty = FaultVfs::new(shared(&disk), FaultPlan::default());
+    let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    let (mut manifest, _) = Manifest::create(&vfs, dir()).unwrap();
+    faulty.arm(FaultPlan::writes_from(1, io::ErrorKind::StorageFull).with_partial_append());
+    for _ in 0..3 {
+        let error = manifest.append(&[create_keyspace(0)]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoSpace);
+        assert!(manifest.failure().is_none());
+    }
+    faulty.disarm();
+    manifest.append(&[create_keyspace(0)]).unwrap();
+    assert_eq!(
+        essence(&recover(&vfs).unwrap().1),
+        essence(manifest.state())
+    );
+
+    faulty.arm(FaultPlan::once(FaultOp::Sync, 1, io::ErrorKind::Other));
+    let error = manifest.append(&[create_keyspace(1)]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    for _ in 0..2 {
+        let error = manifest.append(&[create_keyspace(1)]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+    }
+    assert!(manifest.failure().is_some());
+}
+
+#[test]
+fn a_read_only_recovery_writes_nothing() {
+    let disk = MemVfs::new();
+    Manifest::create(&shared(&disk), dir()).unwrap();
+    let plan = FaultPlan::writes_from(1, io::ErrorKind::ReadOnlyFilesystem);
+    let read_only = FaultVfs::new(shared(&disk), plan);
+    let vfs: Arc<dyn Vfs> = Arc::new(read_only.clone());
+    let (mut manifest, _) = Manifest::recover(&vfs, dir(), true).unwrap();
+    let error = manifest.append(&[create_keyspace(0)]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ReadOnly);
+    assert_eq!(read_only.calls(), 0);
+}
+
+fn overwrite(vfs: &Arc<dyn Vfs>, path: &Path, bytes: &[u8]) {
+    vfs.remove(path).unwrap();
+    vfs.create(path).unwrap().append(bytes).unwrap();
+}
+
+#[test]
+fn damage_never_panics_and_never_yields_another_history() {
+    let vfs = shared(&MemVfs::new());
+    let (mut manifest, _) = Manifest::create(&vfs, dir()).unwrap();
+    for step in 0..4 {
+        manifest.append(&history(&manifest, step)).unwrap();
+    }
+    let expected = essence(manifest.state());
+    let path = file_path(dir(), FileKind::Manifest, manifest.in_force());
+    let intact = read_whole(&*vfs, &path).unwrap();
+    for at in 0..intact.len() * 8 {
+        let mut damaged = intact.clone();
+        damaged[at / 8] ^= 1 << (at % 8);
+        overwrite(&vfs, &path, &damaged);
+        // Damage to the last seal, whose loss costs nothing, is the only one that may pass.
+        if let Ok((_, state)) = recover(&vfs) {
+            assert_eq!(essence(&state), expected, "bit {at}");
+        }
+    }
+    for len in 0..intact.len() {
+        overwrite(&vfs, &path, &intact[..len]);
+        let _ = recover(&vfs);
+    }
+}
+
+#[test]
+fn another_format_version_is_refused_with_both_versions_named() {
+    let vfs = shared(&MemVfs::new());
+    let (manifest, _) = Manifest::create(&vfs, dir()).unwrap();
+    let path = file_path(dir(), FileKind::Manifest, manifest.in_force());
+    let mut bytes = read_whole(&*vfs, &path).unwrap();
+    bytes[8] = 9;
+    let crc = crate::checksum::unit_checksum(0x40, FileId(0), 0, &[&bytes[..28]]);
+    bytes[28..32].copy_from_slice(&crc.to_le_bytes());
+    overwrite(&vfs, &path, &bytes);
+    let error = recover(&vfs).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("format version 9"), "{error}");
+    assert!(error.to_string().contains("knows version 1"), "{error}");
+}
+
+#[test]
+fn a_directory_without_a_store_is_told_apart_from_a_damaged_store() {
+    let vfs = shared(&MemVfs::new());
+    vfs.create_dir_all(dir()).unwrap();
+    assert_eq!(recover(&vfs).unwrap_err().kind(), ErrorKind::NotFound);
+
+    vfs.create(&dir().join("000007.table")).unwrap();
+    let error = Manifest::create(&vfs, dir()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    vfs.remove(&dir().join("000007.table")).unwrap();
+
+    let (manifest, _) = Manifest::create(&vfs, dir()).unwrap();
+    let error = Manifest::create(&vfs, dir()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+
+    vfs.remove(&file_path(dir(), FileKind::Manifest, manifest.in_force()))
+        .unwrap();
+    assert_eq!(recover(&vfs).unwrap_err().kind(), ErrorKind::Corruption);
+    overwrite(&vfs, &dir().join(CURRENT), b"../000001.manifest\n");
+    assert_eq!(recover(&vfs).unwrap_err().kind(), ErrorKind::Corruption);
+}
+
+#[test]
+fn file_numbers_move_past_every_file_found() {
+    let vfs = shared(&MemVfs::new());
+    Manifest::create(&vfs, dir()).unwrap();
+    vfs.create(&dir().join("000041.wal")).unwrap();
+    vfs.create(&dir().join("notes.txt")).unwrap();
+    let (manifest, _) = recover(&vfs).unwrap();
+    assert_eq!(manifest.file_numbers().allocate(), FileNumber(42));
+}
+
+#[test]
+fn edits_that_make_no_sense_change_nothing() {
+    let disk = MemVfs::new();
+    let vfs = shared(&disk);
+    let (mut manifest, _) = Manifest::create(&vfs, dir()).unwrap();
+    manifest
+        .append(&[create_keyspace(0), add(1, table(10, 5))])
+        .unwrap();
+    let before = manifest.state().clone();
+    for edits in [
+        vec![create_keyspace(0)],
+        vec![remove(1, 11)],
+        vec![add(0, table(10, 7))],
+        vec![add(1, table(11, 5))],
+        vec![add(7, table(11, 6))],
+        vec![Edit::DropKeyspace { id: KeyspaceId(3) }],
+    ] {
+        manifest.append(&edits).unwrap_err();
+        assert_eq!(manifest.state(), &before);
+    }
+    manifest.append(&[add(1, table(11, 6))]).unwrap();
+}
+
+#[test]
+fn candidates_of_a_key_come_newest_first_and_overlaps_respect_open_ends() {
+    let ranged = |number: u64, smallest: &[u8], largest: &[u8]| TableMeta {
+        smallest: smallest.to_vec(),
+        largest: largest.to_vec(),
+        ..table(number, 0)
+    };
+    let mut version = Version::default();
+    let open = TableMeta {
+        largest_exclusive: true,
+        ..ranged(3, b"a", b"m")
+    };
+    let endless = TableMeta {
+        unbounded_end: true,
+        ..ranged(5, b"n", b"p")
+    };
+    for (level, table) in [
+        (0, ranged(8, b"b", b"z")),
+        (0, ranged(9, b"c", b"y")),
+        (2, open),
+        (2, ranged(4, b"m", b"m")),
+        (2, endless),
+    ] {
+        version.add(level, Arc::new(table)).unwrap();
+    }
+    version.check().unwrap();
+    let numbers = |key: &[u8]| -> Vec<u64> {
+        version
+            .candidates(key)
+            .map(|(_, table)| table.number.0)
+            .collect()
+    };
+    assert_eq!(numbers(b"a"), [3]);
+    assert_eq!(numbers(b"d"), [9, 8, 3]);
+    assert_eq!(numbers(b"m"), [9, 8, 4]);
+    assert_eq!(numbers(b"zz"), [5]);
+    let overlapping = |range: KeyRange| -> Vec<u64> {
+        let tables = version.overlapping(2, &range);
+        tables.iter().map(|table| table.number.0).collect()
+    };
+    use crate::types::KeyRange;
+    assert_eq!(overlapping(KeyRange::all()), [3, 4, 5]);
+    assert_eq!(
+        overlapping(KeyRange::new::<&[u8]>(..b"a".as_slice())),
+        [0; 0]
+    );
+    assert_eq!(
+        overlapping(KeyRange::new::<&[u8]>(b"m".as_slice()..)),
+        [4, 5]
+    );
+    assert_eq!(overlapping(KeyRange::new(b"m".as_slice()..=b"m")), [4]);
+    assert_eq!(overlapping(KeyRange::new(b"q".as_slice()..b"r")), [5]);
+}
+
+fn any_table_options() -> impl Strategy<Value = TableOptions> {
+    let layout = (1024u32..1 << 24).prop_map(|bytes| Layout::Blocks { bytes });
+    let compression = prop_oneof![
+        Just(Compression::None),
+        (-131_072i32..=22).prop_map(|level| Compression::Zstd { level }),
+    ];
+    let filter = prop_oneof![
+        Just(FilterPolicy::None),
+        Just(FilterPolicy::Fuse8),
+        Just(FilterPolicy::Fuse16),
+    ];
+    (
+        layout,
+        compression,
+        0u32..=1 << 20,
+        filter,
+        256u32..=1 << 20,
+        0u32..=4096,
+    )
+        .prop_map(
+            |(layout, compression, dictionary_bytes, filter, key_block_bytes, inline)| {
+                TableOptions {
+                    layout,
+                    compression,
+                    dictionary_bytes,
+                    filter,
+                    key_block_bytes,
+                    inline_value_bytes_max: inline,
+                }
+            },
+        )
+}
+
+fn any_options() -> impl Strategy<Value = KeyspaceOptions> {
+    let numbers = (4096u64..1 << 34, 4096u64..1 << 50, 2u32..=100, 1u8..=100);
+    (any_table_options(), any_table_options(), numbers).prop_map(|(upper, last, numbers)| {
+        let mut options = KeyspaceOptions::tiered(upper, last);
+        options.table_bytes_target = numbers.0;
+        options.base_level_bytes = numbers.1;
+        options.level_multiplier = numbers.2;
+        options.tombstone_percent_trigger = numbers.3;
+        options
+    })
+}
+
+fn any_table() -> impl Strategy<Value = TableMeta> {
+    let counts: (_, _, _, _, _) = (
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        any::<u32>(),
+    );
+    let seq = 0u64..1 << 56;
+    let seqs = (seq.clone(), seq.clone(), seq);
+    let keys = (
+        any::<Vec<u8>>(),
+        any::<Vec<u8>>(),
+        any::<bool>(),
+        any::<bool>(),
+    );
+    (any::<u64>(), any::<u64>(), counts, keys, seqs).prop_map(|(number, id, counts, keys, seqs)| {
+        TableMeta {
+            number: FileNumber(number),
+            id: FileId(id),
+            stored_bytes: counts.0,
+            raw_bytes: counts.1,
+            entries: counts.2,
+            tombstones: counts.3,
+            range_tombstones: counts.4,
+            smallest: keys.0,
+            largest: keys.1,
+            largest_exclusive: keys.2,
+            unbounded_end: keys.3,
+            seq_min: SeqNo(seqs.0),
+            seq_max: SeqNo(seqs.1),
+            seq_base: SeqNo(seqs.2),
+        }
+    })
+}
+
+fn any_edit() -> impl Strategy<Value = Edit> {
+    let keyspace = any::<u32>().prop_map(KeyspaceId);
+    let seq = (0u64..1 << 56).prop_map(SeqNo);
+    prop_oneof![
+        (keyspace.clone(), any::<String>(), any_options())
+            .prop_map(|(id, name, options)| Edit::CreateKeyspace { id, name, options }),
+        (keyspace.clone(), any_options())
+            .prop_map(|(id, options)| Edit::SetKeyspaceOptions { id, options }),
+        keyspace.clone().prop_map(|id| Edit::DropKeyspace { id }),
+        (keyspace.clone(), 0u8..7, any_table()).prop_map(|(keyspace, level, table)| {
+            let table = Arc::new(table);
+            Edit::AddTable {
+                keyspace,
+                level,
+                table,
+            }
+        }),
+        (keyspace.clone(), 0u8..7, any::<u64>()).prop_map(|(keyspace, level, number)| {
+            let number = FileNumber(number);
+            Edit::RemoveTable {
+                keyspace,
+                level,
+                number,
+            }
+        }),
+        (keyspace, seq.clone()).prop_map(|(keyspace, seq)| Edit::FlushedUpTo { keyspace, seq }),
+        any::<u64>().prop_map(|number| Edit::NextFileNumber(FileNumber(number))),
+        any::<u32>().prop_map(Edit::NextKeyspace),
+        seq.prop_map(Edit::LastSeq),
+        any::<u64>().prop_map(|id| Edit::StoreId(FileId(id))),
+    ]
+}
+
+fn decode(payload: &[u8]) -> Result<Vec<Edit>> {
+    let mut edits = Vec::new();
+    decode_edits(payload, &mut |edit| {
+        edits.push(edit.clone());
+        Ok(())
+    })?;
+    Ok(edits)
+}
+
+proptest! {
+    #[test]
+    fn edits_round_trip(edits in prop::collection::vec(any_edit(), 0..20)) {
+        prop_assert_eq!(decode(&encode_edits(&edits)).unwrap(), edits);
+    }
+
+    #[test]
+    fn no_bytes_make_the_decoder_panic(bytes: Vec<u8>) {
+        let _ = decode(&bytes);
+    }
+
+    #[test]
+    fn no_change_of_valid_bytes_makes_the_decoder_panic(
+        edits in prop::collection::vec(any_edit(), 1..4),
+        at: prop::sample::Index,
+        byte: u8,
+    ) {
+        let mut bytes = encode_edits(&edits);
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let mut state = ManifestState::default();
+        let _ = decode_edits(&bytes, &mut |edit| state.apply(edit));
+        let _ = state.check();
+    }
+}
+
+#[test]
+fn unknown_edits_are_refused_unless_marked_skippable() {
+    let mut payload = encode_edits(&[Edit::NextKeyspace(3)]);
+    payload.extend_from_slice(&[200, 2, 1, 2]);
+    assert_eq!(decode(&payload).unwrap(), [Edit::NextKeyspace(3)]);
+    payload.extend_from_slice(&[99, 0]);
+    assert_eq!(decode(&payload).unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn reading_the_manifest_goes_through_positioned_reads() {
+    // A mapped manifest would turn a disk error during recovery into a signal.
+    let disk = MemVfs::new();
+    Manifest::create(&shared(&disk), dir()).unwrap();
+    let plan = FaultPlan::once(FaultOp::Read, 2, io::ErrorKind::Other).on(".manifest");
+    let vfs: Arc<dyn Vfs> = Arc::new(FaultVfs::new(shared(&disk), plan));
+    let error = recover(&vfs).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(disk.open(&dir().join(CURRENT), ReadMode::Pread).is_ok());
+}
