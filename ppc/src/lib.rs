@@ -5,7 +5,10 @@
 
 pub mod hash;
 pub mod key;
+pub mod source;
 pub mod swhid;
+#[cfg(test)]
+mod testing;
 mod text;
 
 pub use hash::{ContentHash, HashKind, HashKinds, Hashes, Sha1Git};
