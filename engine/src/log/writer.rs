@@ -132,7 +132,8 @@ impl LogWriter {
         &self.path
     }
 
-    fn pushed_len(&self) -> u64 {
+    /// Bytes pushed, whether handed over or not.
+    pub(crate) fn pushed_len(&self) -> u64 {
         self.handed_len + self.buffer.len() as u64
     }
 

@@ -114,7 +114,9 @@ impl Manifest {
         Ok((manifest, state))
     }
 
-    /// Opens the manifest in force. Writes nothing.
+    /// Opens the manifest in force. Writes nothing; unless for reading only, it syncs what it
+    /// read: a writer that was killed may have left a last record, or a `CURRENT`, that can be seen
+    /// but would not survive a power cut, and the caller is about to remove files by it.
     pub(crate) fn recover(
         vfs: &Arc<dyn Vfs>,
         dir: &Path,
@@ -123,6 +125,12 @@ impl Manifest {
         let in_force = read_current(&**vfs, dir)?;
         let path = file_path(dir, FileKind::Manifest, in_force);
         let mut state = read_state(&**vfs, &path, in_force)?;
+        if !read_only {
+            vfs.sync_file(&path)
+                .map_err(|error| Error::io("sync", &path, error))?;
+            vfs.sync_dir(dir)
+                .map_err(|error| Error::io("sync directory of", dir, error))?;
+        }
         // A number that was taken but not yet recorded when the power went is visible as a file.
         for file in list_files(&**vfs, dir)? {
             state.next_file.0 = state.next_file.0.max(file.number.0.saturating_add(1));

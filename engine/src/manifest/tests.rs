@@ -141,6 +141,31 @@ fn a_power_cut_keeps_every_acknowledged_append() {
     }
 }
 
+#[test]
+fn what_a_killed_writer_left_is_durable_once_recovered() {
+    // A writer killed between handing a record over and syncing it leaves a record that can be
+    // read. Whoever opens the store next removes files by it, so it must not vanish afterwards.
+    for nth in 1..60 {
+        let disk = MemVfs::new();
+        let faulty = FaultVfs::new(shared(&disk), FaultPlan::default());
+        let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+        let (mut manifest, _) = Manifest::create(&vfs, dir()).unwrap();
+        faulty.arm(FaultPlan::writes_from(nth, io::ErrorKind::Other));
+        for step in 0..12 {
+            manifest.roll_eagerly();
+            let edits = history(&manifest, step);
+            if manifest.append(&edits).is_err() {
+                break;
+            }
+        }
+        let (_, seen) = recover(&shared(&disk)).unwrap();
+        let (seed, keep_percent) = (nth, 0);
+        let after = shared(&disk.power_cut(PowerCut { seed, keep_percent }));
+        let (_, state) = recover(&after).unwrap();
+        assert_eq!(essence(&state), essence(&seen), "call {nth}");
+    }
+}
+
 /// Runs a short history until a call fails; returns the states that may be found afterwards.
 fn run_until_failure(vfs: &Arc<dyn Vfs>) -> (Option<ManifestState>, Option<ManifestState>) {
     let mut acknowledged = None;

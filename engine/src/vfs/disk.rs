@@ -154,6 +154,15 @@ impl Vfs for DiskVfs {
         Ok(Arc::new(DiskReader { file, len, mapping }))
     }
 
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        // Windows flushes only handles that may write.
+        let file = OpenOptions::new()
+            .read(true)
+            .write(cfg!(windows))
+            .open(path)?;
+        file.sync_data()
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }

@@ -25,7 +25,7 @@ pub enum FaultOp {
     Create,
     /// [`WritableFile::append`].
     Append,
-    /// [`WritableFile::sync`].
+    /// [`WritableFile::sync`] and [`Vfs::sync_file`].
     Sync,
     /// [`Vfs::open`].
     Open,
@@ -238,6 +238,11 @@ impl Vfs for FaultVfs {
             path: path.to_path_buf(),
             inner,
         }))
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.call(FaultOp::Sync, path)?;
+        self.inner.sync_file(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

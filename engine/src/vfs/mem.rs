@@ -178,6 +178,13 @@ impl Vfs for MemVfs {
         Ok(Arc::new(MemReader { bytes, mapped }))
     }
 
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        let inode = self.inode(path)?;
+        let mut content = inode.lock();
+        content.synced_len = content.bytes.len();
+        Ok(())
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let inode = self.inode(from)?;
         let (from_dir, from) = split(from)?;

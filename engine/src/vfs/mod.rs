@@ -91,6 +91,9 @@ pub trait Vfs: Send + Sync + Debug {
     fn create(&self, path: &Path) -> io::Result<Box<dyn WritableFile>>;
     /// Opens an existing file.
     fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn ReadableFile>>;
+    /// Makes everything written to a file so far survive a power cut, by whomever it was written:
+    /// a process that was killed leaves bytes that can be read and are not on the disk.
+    fn sync_file(&self, path: &Path) -> io::Result<()>;
     /// Renames a file, replacing the target. Durable only after [`Vfs::sync_dir`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file. Readers that have it open keep it.

@@ -1,0 +1,190 @@
+//! Reads the log back after a crash or a close.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::{BatchHeader, Predecessor, decode_batch, decode_predecessors};
+use crate::coding::Cursor;
+use crate::dir::{FileKind, file_path};
+use crate::error::{Error, Result};
+use crate::log::{LogKind, LogReader, Opened};
+use crate::types::{FileNumber, SeqNo};
+use crate::vfs::Vfs;
+
+/// What a replay found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReplayReport {
+    /// Each file's valid length, in order; 0 for one whose creation was interrupted.
+    pub(crate) valid_lengths: Vec<(FileNumber, u64)>,
+    /// Torn tails.
+    pub(crate) cut: Vec<Cut>,
+    /// The largest sequence number of each file that holds batches.
+    pub(crate) largest_seqs: Vec<(FileNumber, SeqNo)>,
+    /// The largest sequence number of all; zero if there are no batches.
+    pub(crate) last_seq: SeqNo,
+}
+
+/// A torn tail that was left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    pub(crate) number: FileNumber,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
+impl ReplayReport {
+    /// Makes what was replayed durable, so that the log can be continued in a new file.
+    ///
+    /// Bytes that a killed process had only handed to the operating system are read back like any
+    /// others; a successor that named them before they are on the disk would, after a power cut,
+    /// turn a harmless torn tail into a hole.
+    pub(crate) fn settle(&self, vfs: &dyn Vfs, dir: &Path) -> Result<Vec<Predecessor>> {
+        let mut predecessors = Vec::with_capacity(self.valid_lengths.len());
+        for &(number, len) in &self.valid_lengths {
+            let path = file_path(dir, FileKind::Wal, number);
+            vfs.sync_file(&path)
+                .map_err(|error| Error::io("sync", &path, error))?;
+            predecessors.push(Predecessor { number, len });
+        }
+        Ok(predecessors)
+    }
+}
+
+/// A file whose first record has been read.
+struct Opening {
+    number: FileNumber,
+    /// None for a file whose creation was interrupted.
+    log: Option<LogReader>,
+}
+
+/// Gives every batch of the store's log files to `on_batch`, in order, as its first sequence
+/// number and the payload that [`decode_batch`] reads. Writes nothing.
+///
+/// A torn tail is cut from a file that no successor names; anything else that is not what was
+/// written is an error, and so is what `on_batch` returns.
+pub(crate) fn replay(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    files: &[FileNumber],
+    on_batch: &mut dyn FnMut(SeqNo, &[u8]) -> Result<()>,
+) -> Result<ReplayReport> {
+    let mut files = files.to_vec();
+    files.sort_unstable();
+    files.dedup();
+    let mut named = BTreeMap::new();
+    let mut openings = Vec::with_capacity(files.len());
+    for number in files {
+        openings.push(open(vfs, dir, number, &mut named)?);
+    }
+    let mut report = ReplayReport::default();
+    for opening in openings {
+        let named_len = named.get(&opening.number).copied();
+        replay_file(opening, named_len, on_batch, &mut report)?;
+    }
+    Ok(report)
+}
+
+/// Opens a file and notes what it says of its predecessors.
+fn open(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    number: FileNumber,
+    named: &mut BTreeMap<FileNumber, u64>,
+) -> Result<Opening> {
+    let path = file_path(dir, FileKind::Wal, number);
+    let Opened::Log(mut log) = LogReader::open(vfs, &path, LogKind::Wal)? else {
+        return Ok(Opening { number, log: None });
+    };
+    if log.number() != number {
+        let found = log.number();
+        let message = format!("log file says it is number {found}, not {number}");
+        return Err(Error::corruption(message).at_path(&path));
+    }
+    let Some(record) = log.next()? else {
+        return Ok(Opening { number, log: None });
+    };
+    let (offset, predecessors) = (record.offset, decode_predecessors(record.payload));
+    let predecessors = predecessors.map_err(|error| log.locate(error, offset))?;
+    for Predecessor { number: older, len } in predecessors {
+        let known = *named.entry(older).or_insert(len);
+        if older >= number || known != len {
+            let message = format!("log file names {len} bytes of file {older}, another {known}");
+            return Err(log.locate(Error::corruption(message), offset));
+        }
+    }
+    let log = Some(log);
+    Ok(Opening { number, log })
+}
+
+fn replay_file(
+    opening: Opening,
+    named_len: Option<u64>,
+    on_batch: &mut dyn FnMut(SeqNo, &[u8]) -> Result<()>,
+    report: &mut ReplayReport,
+) -> Result<()> {
+    let number = opening.number;
+    let log = opening.log.filter(|_| named_len != Some(0));
+    let Some(mut log) = log else {
+        return note_empty(number, named_len, report);
+    };
+    if let Some(len) = named_len {
+        log.trust(len)?;
+    }
+    let mut largest_seq = None;
+    while let Some(record) = log.next()? {
+        let (offset, payload) = (record.offset, record.payload);
+        let seq = replay_batch(payload, report.last_seq, on_batch);
+        let seq = seq.map_err(|error| log.locate(error, offset))?;
+        report.last_seq = seq;
+        largest_seq = Some(seq);
+    }
+    let offset = log.valid_len();
+    report.valid_lengths.push((number, offset));
+    report
+        .largest_seqs
+        .extend(largest_seq.map(|seq| (number, seq)));
+    let bytes = log.cut_bytes();
+    if bytes > 0 {
+        report.cut.push(Cut {
+            number,
+            offset,
+            bytes,
+        });
+    }
+    Ok(())
+}
+
+/// A file that holds nothing, which is an error if a successor says otherwise.
+fn note_empty(number: FileNumber, named_len: Option<u64>, report: &mut ReplayReport) -> Result<()> {
+    if let Some(len) = named_len.filter(|&len| len > 0) {
+        return Err(Error::corruption(format!(
+            "log file {number} is empty, but its successor names {len} bytes of it"
+        ))
+        .with_remedy("run salvage to keep what is readable"));
+    }
+    report.valid_lengths.push((number, 0));
+    Ok(())
+}
+
+/// Checks a batch as a whole, then passes it on. Returns its last sequence number.
+fn replay_batch(
+    payload: &[u8],
+    previous: SeqNo,
+    on_batch: &mut dyn FnMut(SeqNo, &[u8]) -> Result<()>,
+) -> Result<SeqNo> {
+    let mut cursor = Cursor::new(payload);
+    let header = BatchHeader::take(&mut cursor)?;
+    let last_seq = header.last_seq(previous)?;
+    let mut count = 0u64;
+    for op in decode_batch(cursor.rest()) {
+        op?;
+        count += 1;
+    }
+    if count != u64::from(header.count) {
+        let expected = header.count;
+        let message = format!("batch has {count} operations, its header says {expected}");
+        return Err(Error::corruption(message));
+    }
+    on_batch(header.first_seq, cursor.rest())?;
+    Ok(last_seq)
+}

@@ -1,0 +1,421 @@
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::dir::{FileKind, file_path, list_files};
+use crate::error::ErrorKind;
+use crate::types::{KEY_BYTES_MAX, KeyspaceId};
+use crate::vfs::{FaultPlan, FaultVfs, MemVfs, PowerCut, Vfs, read_whole};
+
+fn dir() -> &'static Path {
+    Path::new("/store")
+}
+
+fn disk() -> MemVfs {
+    let vfs = MemVfs::new();
+    vfs.create_dir_all(dir()).unwrap();
+    vfs
+}
+
+fn path(number: u64) -> std::path::PathBuf {
+    file_path(dir(), FileKind::Wal, FileNumber(number))
+}
+
+fn create(vfs: &dyn Vfs, number: u64, predecessors: &[Predecessor]) -> Result<WalWriter> {
+    WalWriter::create(vfs, &path(number), FileNumber(number), predecessors)
+}
+
+/// The batch with this sequence number: one to three puts, every byte known from the number.
+fn batch(first_seq: u64) -> BatchEncoder {
+    let mut batch = BatchEncoder::new();
+    for index in 0..=first_seq % 3 {
+        let key = (first_seq + index).to_be_bytes();
+        let value = vec![first_seq as u8; (first_seq % 50) as usize];
+        let put = WalOp::Put {
+            keyspace: KeyspaceId(1),
+            key: &key,
+            value: &value,
+        };
+        batch.push(&put).unwrap();
+    }
+    batch
+}
+
+fn push(wal: &mut WalWriter, seq: u64) -> Result<u64> {
+    let batch = batch(seq);
+    wal.push(SeqNo(seq), batch.count(), &[batch.payload()])?;
+    Ok(seq + u64::from(batch.count()))
+}
+
+fn append(wal: &mut WalWriter, seq: u64) -> Result<u64> {
+    let next = push(wal, seq)?;
+    wal.hand_over()?;
+    Ok(next)
+}
+
+fn wal_files(vfs: &dyn Vfs) -> Vec<FileNumber> {
+    let files = list_files(vfs, dir()).unwrap();
+    files.iter().map(|file| file.number).collect()
+}
+
+/// First sequence numbers of the batches replayed, each checked to be what was written.
+fn replay_all(vfs: &dyn Vfs) -> Result<(Vec<u64>, ReplayReport)> {
+    let mut seqs = Vec::new();
+    let report = replay(vfs, dir(), &wal_files(vfs), &mut |seq, payload| {
+        assert_eq!(payload, batch(seq.0).payload());
+        seqs.push(seq.0);
+        Ok(())
+    })?;
+    Ok((seqs, report))
+}
+
+fn overwrite(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) {
+    vfs.remove(path).unwrap();
+    vfs.create(path).unwrap().append(bytes).unwrap();
+}
+
+#[test]
+fn batches_come_back_in_order_over_all_files() {
+    let vfs = disk();
+    let mut seq = 1;
+    let mut expected = Vec::new();
+    let mut predecessors = Vec::new();
+    for number in 1..5 {
+        let mut wal = create(&vfs, number, &predecessors).unwrap();
+        for _ in 0..10 {
+            expected.push(seq);
+            seq = append(&mut wal, seq).unwrap();
+        }
+        predecessors.push(wal.finish().unwrap());
+        assert_eq!(append(&mut wal, seq).unwrap_err().kind(), ErrorKind::Failed);
+    }
+    let (seqs, report) = replay_all(&vfs).unwrap();
+    assert_eq!(seqs, expected);
+    assert_eq!(report.last_seq, SeqNo(seq - 1));
+    assert_eq!(report.cut, []);
+    let lengths: Vec<_> = predecessors
+        .iter()
+        .map(|file| (file.number(), file.len()))
+        .collect();
+    assert_eq!(report.valid_lengths, lengths);
+    // Older files may be gone: what they held is in tables.
+    vfs.remove(&path(1)).unwrap();
+    assert_eq!(replay_all(&vfs).unwrap().0, expected[10..]);
+}
+
+#[test]
+fn a_log_cut_at_any_byte_yields_its_whole_batches() {
+    let vfs = disk();
+    let mut wal = create(&vfs, 1, &[]).unwrap();
+    let mut ends = vec![(1, 0)];
+    for seq in [1, 3, 4, 6] {
+        let next = append(&mut wal, seq).unwrap();
+        ends.push((next, wal.len() as usize));
+    }
+    let bytes = read_whole(&vfs, &path(1)).unwrap();
+    for len in 0..=bytes.len() {
+        overwrite(&vfs, &path(1), &bytes[..len]);
+        let (_, report) = replay_all(&vfs).unwrap();
+        let (next, _) = ends.iter().rfind(|(_, end)| *end <= len).unwrap();
+        assert_eq!(report.last_seq.0 + 1, *next, "{len} bytes");
+        let valid = report.valid_lengths[0].1;
+        let cut: u64 = report.cut.iter().map(|cut| cut.bytes).sum();
+        assert!(valid == 0 || valid + cut == len as u64, "{len} bytes");
+    }
+}
+
+#[test]
+fn a_file_that_a_successor_names_must_be_whole_and_ends_there() {
+    let vfs = disk();
+    let mut first = create(&vfs, 1, &[]).unwrap();
+    let mut seq = 1;
+    for _ in 0..5 {
+        seq = append(&mut first, seq).unwrap();
+    }
+    let named = first.finish().unwrap();
+    let bytes = read_whole(&vfs, &path(1)).unwrap();
+    let mut second = create(&vfs, 2, &[named]).unwrap();
+    append(&mut second, seq).unwrap();
+    let (whole, _) = replay_all(&vfs).unwrap();
+
+    for len in 0..bytes.len() {
+        overwrite(&vfs, &path(1), &bytes[..len]);
+        let error = replay_all(&vfs).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{len} bytes");
+    }
+    for at in 0..bytes.len() * 8 {
+        let mut damaged = bytes.clone();
+        damaged[at / 8] ^= 1 << (at % 8);
+        overwrite(&vfs, &path(1), &damaged);
+        replay_all(&vfs).unwrap_err();
+    }
+    // A batch that was appended but not acknowledged before the log moved on is no part of it.
+    let longer = disk();
+    let mut log = create(&longer, 1, &[]).unwrap();
+    let mut next = 1;
+    for _ in 0..5 {
+        next = append(&mut log, next).unwrap();
+    }
+    let named = log.len();
+    append(&mut log, next).unwrap();
+    let number = FileNumber(1);
+    let named = Predecessor { number, len: named };
+    let mut second = create(&longer, 2, &[named]).unwrap();
+    append(&mut second, next).unwrap();
+    assert_eq!(replay_all(&longer).unwrap().0, whole);
+}
+
+#[test]
+fn flipped_bits_are_errors_or_lose_only_what_was_never_synced() {
+    let vfs = disk();
+    let mut wal = create(&vfs, 1, &[]).unwrap();
+    let mut seq = 1;
+    for index in 0..6 {
+        seq = append(&mut wal, seq).unwrap();
+        if index == 3 {
+            wal.sync().unwrap();
+        }
+    }
+    let (intact, _) = replay_all(&vfs).unwrap();
+    let bytes = read_whole(&vfs, &path(1)).unwrap();
+    let mut errors = 0;
+    for at in 0..bytes.len() * 8 {
+        let mut damaged = bytes.clone();
+        damaged[at / 8] ^= 1 << (at % 8);
+        overwrite(&vfs, &path(1), &damaged);
+        match replay_all(&vfs) {
+            Ok((seqs, _)) if at / 8 >= 32 => {
+                assert!(seqs.len() >= 4 && intact.starts_with(&seqs), "bit {at}");
+            }
+            Ok((seqs, _)) => assert!(seqs.is_empty(), "bit {at}"),
+            Err(error) => {
+                errors += 1;
+                assert_ne!(error.kind(), ErrorKind::Io, "bit {at}");
+            }
+        }
+    }
+    assert!(errors > 1000);
+}
+
+/// What a writer of the power-cut test was told.
+#[derive(Debug, Default)]
+struct Told {
+    /// Batches in order; failed ones end the list.
+    accepted: Vec<u64>,
+    /// How many of them were synced.
+    synced: usize,
+}
+
+/// Appends, syncs and rotates by the dice until a call fails or the dice say stop.
+fn write_some(
+    vfs: &dyn Vfs,
+    dice: &mut impl FnMut(u64) -> u64,
+    report: &ReplayReport,
+    next_number: &mut u64,
+    told: &mut Told,
+) -> Result<()> {
+    let mut predecessors = report.settle(vfs, dir())?;
+    told.synced = told.accepted.len();
+    let mut seq = report.last_seq.0 + 1;
+    let mut take_number = || {
+        *next_number += 1;
+        *next_number
+    };
+    let mut wal = create(vfs, take_number(), &predecessors)?;
+    for _ in 0..dice(40) {
+        match dice(8) {
+            0 => {
+                wal.sync()?;
+                told.synced = told.accepted.len();
+            }
+            1 => {
+                predecessors.push(wal.finish()?);
+                told.synced = told.accepted.len();
+                wal = create(vfs, take_number(), &predecessors)?;
+            }
+            2 => {
+                let next = push(&mut wal, seq)?;
+                told.accepted.push(seq);
+                seq = next;
+            }
+            _ => {
+                let next = append(&mut wal, seq)?;
+                told.accepted.push(seq);
+                seq = next;
+            }
+        }
+    }
+    if dice(2) == 0 {
+        wal.close()?;
+        told.synced = told.accepted.len();
+    }
+    Ok(())
+}
+
+/// Many generations of writing, failing, dying and losing power on one disk.
+fn survive(seed: u64) {
+    let mut state = seed;
+    let mut dice = move |limit: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % limit
+    };
+    let mut memory = disk();
+    let mut next_number = 0;
+    let mut told = Told::default();
+    for generation in 0..6 {
+        let (seqs, report) = replay_all(&memory)
+            .unwrap_or_else(|error| panic!("seed {seed}, generation {generation}: {error}"));
+        let context = format!("seed {seed}, generation {generation}");
+        assert!(seqs.len() >= told.synced, "{context}: lost synced batches");
+        let common = seqs.len().min(told.accepted.len());
+        assert_eq!(seqs[..common], told.accepted[..common], "{context}");
+        // A batch that failed may be there, but only after all that succeeded.
+        assert!(seqs.len() <= told.accepted.len() + 1, "{context}");
+        told.accepted = seqs;
+        told.synced = told.synced.min(told.accepted.len());
+
+        let nth = if dice(3) == 0 { dice(60) } else { 0 };
+        let mut plan = FaultPlan::writes_from(nth, io::ErrorKind::StorageFull);
+        plan.partial_append = dice(2) == 0;
+        let faulty = FaultVfs::new(Arc::new(memory.clone()), plan);
+        let _ = write_some(&faulty, &mut dice, &report, &mut next_number, &mut told);
+        if dice(3) > 0 {
+            let keep_percent = [0, 50, 90][dice(3) as usize];
+            let seed = dice(1 << 30);
+            memory = memory.power_cut(PowerCut { seed, keep_percent });
+        }
+    }
+}
+
+#[test]
+fn synced_batches_survive_generations_of_crashes_and_never_with_a_gap() {
+    for seed in 0..2000 {
+        survive(seed);
+    }
+}
+
+#[test]
+fn a_closed_log_knows_damage_to_its_last_batch() {
+    let vfs = disk();
+    let mut wal = create(&vfs, 1, &[]).unwrap();
+    append(&mut wal, 1).unwrap();
+    let end = wal.len() as usize;
+    wal.close().unwrap();
+    let mut bytes = read_whole(&vfs, &path(1)).unwrap();
+    bytes[end - 1] ^= 1;
+    overwrite(&vfs, &path(1), &bytes);
+    let error = replay_all(&vfs).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(
+        error.to_string().contains("000001.wal at offset"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_replay_writes_nothing() {
+    let memory = disk();
+    let mut wal = create(&memory, 1, &[]).unwrap();
+    append(&mut wal, 1).unwrap();
+    let plan = FaultPlan::writes_from(1, io::ErrorKind::ReadOnlyFilesystem);
+    let read_only = FaultVfs::new(Arc::new(memory), plan);
+    assert_eq!(replay_all(&read_only).unwrap().0, [1]);
+    assert_eq!(read_only.calls(), 0);
+}
+
+#[test]
+fn limits_are_errors_that_leave_the_batch_as_it_was() {
+    let mut batch = BatchEncoder::new();
+    let keyspace = KeyspaceId(0);
+    let longest = vec![1; KEY_BYTES_MAX];
+    batch
+        .push(&WalOp::Delete {
+            keyspace,
+            key: &longest,
+        })
+        .unwrap();
+    let before = batch.payload().to_vec();
+    let too_long = vec![1; KEY_BYTES_MAX + 1];
+    let error = batch
+        .push(&WalOp::Delete {
+            keyspace,
+            key: &too_long,
+        })
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert_eq!((batch.count(), batch.payload()), (1, before.as_slice()));
+    batch.clear();
+    assert!(batch.is_empty() && batch.payload().is_empty());
+    assert_eq!(batch.user_bytes(), 0);
+}
+
+#[test]
+fn impossible_batches_are_refused() {
+    for (seqs, count) in [
+        ([5, 5], 1),
+        ([5, 4], 1),
+        ([1, 1 << 56], 1),
+        ([1, 2], 0),
+        ([1, 2], 9),
+    ] {
+        let vfs = disk();
+        let mut wal = create(&vfs, 1, &[]).unwrap();
+        let op = batch(3);
+        wal.append(SeqNo(seqs[0]), 1, &[op.payload()]).unwrap();
+        wal.append(SeqNo(seqs[1]), count, &[op.payload()]).unwrap();
+        let result = replay(&vfs, dir(), &wal_files(&vfs), &mut |_, _| Ok(()));
+        assert_eq!(
+            result.unwrap_err().kind(),
+            ErrorKind::Corruption,
+            "{seqs:?} {count}"
+        );
+    }
+}
+
+fn any_op() -> impl Strategy<Value = (u8, u32, Vec<u8>, Vec<u8>)> {
+    (0u8..4, any::<u32>(), any::<Vec<u8>>(), any::<Vec<u8>>())
+}
+
+fn borrow(op: &(u8, u32, Vec<u8>, Vec<u8>)) -> WalOp<'_> {
+    let keyspace = KeyspaceId(op.1);
+    let (key, value) = (op.2.as_slice(), op.3.as_slice());
+    match op.0 {
+        0 => WalOp::Put {
+            keyspace,
+            key,
+            value,
+        },
+        1 => WalOp::Delete { keyspace, key },
+        kind => WalOp::DeleteRange {
+            keyspace,
+            start: key,
+            end: (kind == 2).then_some(value),
+        },
+    }
+}
+
+proptest! {
+    #[test]
+    fn batches_round_trip(ops in prop::collection::vec(any_op(), 0..30)) {
+        let mut batch = BatchEncoder::new();
+        for op in &ops {
+            batch.push(&borrow(op)).unwrap();
+        }
+        let decoded: Result<Vec<_>> = decode_batch(batch.payload()).collect();
+        let expected: Vec<_> = ops.iter().map(borrow).collect();
+        prop_assert_eq!(decoded.unwrap(), expected);
+        prop_assert_eq!(batch.count() as usize, ops.len());
+    }
+
+    #[test]
+    fn no_bytes_make_the_decoders_panic(bytes: Vec<u8>) {
+        let failed = decode_batch(&bytes).filter(Result::is_err).count();
+        prop_assert!(failed <= 1);
+        let _ = decode_predecessors(&bytes);
+    }
+}
