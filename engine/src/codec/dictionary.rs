@@ -1,0 +1,83 @@
+//! zstd dictionaries: trained on a table's own values, digested once per use and level.
+
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
+use zstd::zstd_safe::{CDict, DDict};
+
+use crate::error::{Error, Result};
+
+/// A dictionary and its digests, made when first needed.
+pub(crate) struct Dictionary {
+    bytes: Vec<u8>,
+    compression: OnceLock<(i32, CDict<'static>)>,
+    decompression: OnceLock<DDict<'static>>,
+    /// Held while a digest is made, so that threads that need it together make it once.
+    digesting: Mutex<()>,
+}
+
+impl Dictionary {
+    /// Takes a trained dictionary's bytes.
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            compression: OnceLock::new(),
+            decompression: OnceLock::new(),
+            digesting: Mutex::new(()),
+        }
+    }
+
+    /// The bytes, as a table stores them.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The digest for compression at `level`; a dictionary serves one level in its life.
+    pub(super) fn compression(&self, level: i32) -> Result<&CDict<'static>> {
+        if self.compression.get().is_none() {
+            let _digesting = self.digesting.lock();
+            if self.compression.get().is_none() {
+                let digest = CDict::try_create(&self.bytes, level)
+                    .ok_or_else(|| Error::limit("no memory for a compression dictionary"))?;
+                self.compression.get_or_init(|| (level, digest));
+            }
+        }
+        let (of, digest) = self
+            .compression
+            .get()
+            .ok_or_else(|| Error::limit("no compression dictionary"))?;
+        if *of == level {
+            return Ok(digest);
+        }
+        Err(Error::invalid_input(format!(
+            "dictionary digested for level {of} used at level {level}"
+        )))
+    }
+
+    /// The digest for decompression.
+    pub(super) fn decompression(&self) -> Result<&DDict<'static>> {
+        if let Some(digest) = self.decompression.get() {
+            return Ok(digest);
+        }
+        let _digesting = self.digesting.lock();
+        if let Some(digest) = self.decompression.get() {
+            return Ok(digest);
+        }
+        let digest = DDict::try_create(&self.bytes)
+            .ok_or_else(|| Error::corruption("dictionary does not load"))?;
+        Ok(self.decompression.get_or_init(|| digest))
+    }
+}
+
+impl std::fmt::Debug for Dictionary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Dictionary({} bytes)", self.bytes.len())
+    }
+}
+
+/// Trains a dictionary of at most `bytes_max` bytes on `samples`, which lie one after another with
+/// these lengths; none if they are too few or too uniform to train on.
+pub(crate) fn train(samples: &[u8], lengths: &[usize], bytes_max: usize) -> Option<Dictionary> {
+    let bytes = zstd::dict::from_continuous(samples, lengths, bytes_max).ok()?;
+    (!bytes.is_empty()).then(|| Dictionary::new(bytes))
+}

@@ -1,0 +1,117 @@
+use super::*;
+use proptest::prelude::*;
+
+fn text(len: usize) -> Vec<u8> {
+    (0..)
+        .flat_map(|line: u32| format!("let value_{} = compute({line});\n", line % 17).into_bytes())
+        .take(len)
+        .collect()
+}
+
+fn codec(compression: Compression) -> FrameCodec {
+    FrameCodec {
+        compression,
+        dictionary: None,
+    }
+}
+
+#[test]
+fn frames_round_trip_at_every_level() {
+    let raw = text(300_000);
+    for level in [-5, 1, 3, 6, 9, 19, 22] {
+        let frame = codec(Compression::Zstd { level })
+            .encode(raw.clone().into())
+            .unwrap();
+        assert_eq!(frame.codec, UnitCodec::Zstd);
+        let mut out = Vec::new();
+        decode(&frame.stored, raw.len(), None, &mut out).unwrap();
+        assert_eq!(out, raw);
+        assert!(decode(&frame.stored, raw.len() - 1, None, &mut out).is_err());
+        assert!(decode(&frame.stored, raw.len() + 1, None, &mut out).is_err());
+        for needed in [0, 1, 100_000, 131_072, 299_999, 300_000] {
+            decode_prefix(&frame.stored, raw.len(), needed, None, &mut out).unwrap();
+            assert!(out.len() >= needed);
+            assert_eq!(out, raw[..out.len()]);
+        }
+    }
+}
+
+#[test]
+fn a_prefix_decode_of_a_large_frame_stops_early() {
+    let raw = text(1 << 20);
+    let frame = codec(Compression::Zstd { level: 3 })
+        .encode(raw.clone().into())
+        .unwrap();
+    let mut out = Vec::new();
+    decode_prefix(&frame.stored, raw.len(), 1000, None, &mut out).unwrap();
+    assert!(out.len() <= 128 << 10, "decoded {} bytes", out.len());
+}
+
+#[test]
+fn what_does_not_shrink_by_an_eighth_is_stored_raw() {
+    let noise: Vec<u8> = (0..50_000u64)
+        .map(|n| (xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes()) & 0xff) as u8)
+        .collect();
+    let zstd = codec(Compression::Zstd { level: 3 });
+    let frame = zstd.encode(noise.clone().into()).unwrap();
+    assert_eq!(frame.codec, UnitCodec::Raw);
+    assert_eq!(frame.stored, noise);
+    let empty = zstd.encode(Bytes::new()).unwrap();
+    assert_eq!((empty.codec, empty.raw_len), (UnitCodec::Raw, 0));
+    let plain = codec(Compression::None).encode(text(1000).into()).unwrap();
+    assert_eq!(plain.codec, UnitCodec::Raw);
+}
+
+#[test]
+fn dictionaries_help_small_frames_and_leave_others_alone() {
+    let samples: Vec<Vec<u8>> = (0..500)
+        .map(|n| {
+            format!("import os\nimport sys{n}\n\ndef main_{n}():\n    return os.path").into_bytes()
+        })
+        .collect();
+    let lengths: Vec<usize> = samples.iter().map(Vec::len).collect();
+    let dictionary = Arc::new(train(&samples.concat(), &lengths, 4096).unwrap());
+    let with = FrameCodec {
+        compression: Compression::Zstd { level: 3 },
+        dictionary: Some(Arc::clone(&dictionary)),
+    };
+    let without = codec(Compression::Zstd { level: 3 });
+    let raw = Bytes::from(samples[7].clone());
+    let before = without.encode(raw.clone()).unwrap();
+    let frame = with.encode(raw.clone()).unwrap();
+    let after = without.encode(raw.clone()).unwrap();
+    assert_eq!(
+        before.stored, after.stored,
+        "a lent dictionary stayed behind"
+    );
+    assert_eq!(frame.codec, UnitCodec::ZstdDictionary);
+    assert!(frame.stored.len() < before.stored.len());
+    let mut out = Vec::new();
+    decode(&frame.stored, raw.len(), Some(&dictionary), &mut out).unwrap();
+    assert_eq!(out, raw);
+    assert!(decode(&frame.stored, raw.len(), None, &mut out).is_err() || out != raw);
+}
+
+#[test]
+fn a_pool_yields_what_one_thread_does() {
+    let frames: Vec<Bytes> = (1..60).map(|n| text(n * 997).into()).collect();
+    let zstd = Arc::new(codec(Compression::Zstd { level: 5 }));
+    let encode = |threads| -> Vec<Bytes> {
+        let pool = CompressionPool::new(threads);
+        let jobs: Vec<_> = frames
+            .iter()
+            .map(|raw| pool.submit(&zstd, raw.clone()))
+            .collect();
+        jobs.iter().map(|job| job.take().unwrap().stored).collect()
+    };
+    assert_eq!(encode(1), encode(4));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_a_decoder_panic(bytes: Vec<u8>, raw_len in 0usize..400_000, needed: u16) {
+        let mut out = Vec::new();
+        let _ = decode(&bytes, raw_len, None, &mut out);
+        let _ = decode_prefix(&bytes, raw_len, usize::from(needed), None, &mut out);
+    }
+}

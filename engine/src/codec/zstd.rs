@@ -1,0 +1,273 @@
+//! The thread-local zstd contexts and the scratch buffer.
+
+use std::cell::RefCell;
+
+use zstd::zstd_safe::{
+    self, CCtx, CParameter, DCtx, DParameter, ErrorCode, FrameFormat, InBuffer, OutBuffer,
+    ResetDirective,
+};
+
+use super::dictionary::Dictionary;
+use crate::error::{Error, Result};
+
+/// A scratch buffer that grew beyond this is given back after use: one huge value must not stay
+/// charged to every thread that ever read one.
+const SCRATCH_BYTES_KEPT: usize = 4 << 20;
+
+/// Longest block inside a zstd frame: what streaming decodes at a time.
+const ZSTD_BLOCK_BYTES_MAX: usize = 128 << 10;
+
+thread_local! {
+    static ENCODER: RefCell<Option<Encoder>> = const { RefCell::new(None) };
+    static DECODER: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
+    /// As many buffers as were ever lent at once: one for stored, one for raw bytes.
+    static SCRATCH: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Encoder {
+    context: CCtx<'static>,
+    level: i32,
+    /// Where frames are compressed to before they are copied out at their exact length.
+    output: Vec<u8>,
+}
+
+impl Encoder {
+    fn new(level: i32) -> Result<Self> {
+        let mut context = CCtx::try_create().ok_or_else(out_of_memory)?;
+        for parameter in [
+            CParameter::Format(FrameFormat::Magicless),
+            CParameter::ContentSizeFlag(false),
+            CParameter::ChecksumFlag(false),
+            CParameter::DictIdFlag(false),
+            CParameter::CompressionLevel(level),
+        ] {
+            context
+                .set_parameter(parameter)
+                .map_err(|code| failure("set up compression", code))?;
+        }
+        Ok(Self {
+            context,
+            level,
+            output: Vec::new(),
+        })
+    }
+
+    fn set_level(&mut self, level: i32) -> Result<()> {
+        if self.level != level {
+            self.context
+                .set_parameter(CParameter::CompressionLevel(level))
+                .map_err(|code| failure("set the compression level", code))?;
+            self.level = level;
+        }
+        Ok(())
+    }
+}
+
+/// Lends a dictionary to a context for one call, and takes it back however that call ends.
+struct Borrowed<'c>(&'c mut CCtx<'static>);
+
+impl<'c> Borrowed<'c> {
+    fn new(context: &'c mut CCtx<'static>, dictionary: &Dictionary, level: i32) -> Result<Self> {
+        let digest = dictionary.compression(level)?;
+        // SAFETY: the context keeps a pointer to the digest until `disable_dictionary`, which the
+        // drop of the value returned here calls, on unwinding too. That value cannot outlive
+        // `dictionary`'s borrow: it is local to `encode`, which holds the borrow throughout.
+        let digest = unsafe {
+            std::mem::transmute::<&zstd_safe::CDict<'static>, &'static zstd_safe::CDict<'static>>(
+                digest,
+            )
+        };
+        context
+            .ref_cdict(digest)
+            .map_err(|code| failure("use a dictionary", code))?;
+        Ok(Self(context))
+    }
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        // Without an open frame, which compress2 never leaves behind a reset, this cannot fail.
+        let _ = self.0.reset(ResetDirective::SessionOnly);
+        let _ = self.0.disable_dictionary();
+    }
+}
+
+/// Compresses `raw`; none if the result would exceed `stored_max` bytes.
+pub(super) fn encode(
+    raw: &[u8],
+    level: i32,
+    dictionary: Option<&Dictionary>,
+    stored_max: usize,
+) -> Result<Option<Vec<u8>>> {
+    ENCODER.with_borrow_mut(|slot| {
+        let encoder = match slot {
+            Some(encoder) => encoder,
+            None => slot.insert(Encoder::new(level)?),
+        };
+        encoder.set_level(level)?;
+        let output = &mut encoder.output;
+        output.clear();
+        output.reserve(stored_max);
+        let outcome = match dictionary {
+            None => encoder.context.compress2(output, raw),
+            Some(dictionary) => Borrowed::new(&mut encoder.context, dictionary, level)?
+                .0
+                .compress2(output, raw),
+        };
+        if outcome.is_err() {
+            // A failed call stays mid-frame, and lets nothing be set until it is ended.
+            encoder
+                .context
+                .reset(ResetDirective::SessionOnly)
+                .map_err(|code| failure("reset compression", code))?;
+        }
+        let stored = match outcome {
+            // The buffer may be larger than was asked for; the bound must not depend on that.
+            Ok(len) if len <= stored_max => Some(output.as_slice().to_vec()),
+            Ok(_) => None,
+            Err(code) if is_too_small(code) => None,
+            Err(code) => return Err(failure("compress a frame", code)),
+        };
+        if output.capacity() > SCRATCH_BYTES_KEPT {
+            *output = Vec::new();
+        }
+        Ok(stored)
+    })
+}
+
+fn with_decoder<T>(run: impl FnOnce(&mut DCtx<'static>) -> Result<T>) -> Result<T> {
+    DECODER.with_borrow_mut(|slot| {
+        let decoder = match slot {
+            Some(decoder) => decoder,
+            None => {
+                let mut decoder = DCtx::try_create().ok_or_else(out_of_memory)?;
+                decoder
+                    .set_parameter(DParameter::Format(FrameFormat::Magicless))
+                    .and_then(|_| decoder.set_parameter(DParameter::StableOutBuffer(true)))
+                    .map_err(|code| failure("set up decompression", code))?;
+                slot.insert(decoder)
+            }
+        };
+        run(decoder)
+    })
+}
+
+/// Decodes a whole frame of `raw_len` raw bytes into `out`, whose content it replaces. The caller
+/// has bounded `raw_len` (see `UnitHeader::check_lengths`).
+pub(crate) fn decode(
+    stored: &[u8],
+    raw_len: usize,
+    dictionary: Option<&Dictionary>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    out.clear();
+    out.reserve_exact(raw_len);
+    let decoded = with_decoder(|decoder| {
+        let outcome = match dictionary {
+            None => decoder.decompress(out, stored),
+            Some(dictionary) => {
+                decoder.decompress_using_ddict(out, stored, dictionary.decompression()?)
+            }
+        };
+        outcome.map_err(|code| corrupt(code, raw_len))
+    })?;
+    if decoded == raw_len {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "frame decodes to {decoded} bytes where {raw_len} were stored"
+    )))
+}
+
+/// Decodes at least the first `needed` of a frame's `raw_len` raw bytes into `out`, whose content
+/// it replaces. Stops between zstd blocks as soon as it may, which for a large frame saves half
+/// of the work on average.
+pub(crate) fn decode_prefix(
+    stored: &[u8],
+    raw_len: usize,
+    needed: usize,
+    dictionary: Option<&Dictionary>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    // A digested dictionary can be lent to a streaming context only for longer than a call; and
+    // what ends within the last block gains nothing.
+    if dictionary.is_some() || needed.saturating_add(ZSTD_BLOCK_BYTES_MAX) > raw_len {
+        return decode(stored, raw_len, dictionary, out);
+    }
+    out.clear();
+    out.reserve_exact(raw_len);
+    with_decoder(|decoder| {
+        decoder
+            .reset(ResetDirective::SessionOnly)
+            .map_err(|code| failure("reset decompression", code))?;
+        let outcome = stream_prefix(decoder, stored, needed, out);
+        decoder
+            .reset(ResetDirective::SessionOnly)
+            .map_err(|code| failure("reset decompression", code))?;
+        outcome.map_err(|code| corrupt(code, raw_len))
+    })?;
+    if out.len() >= needed {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "frame ends after {} bytes where {raw_len} were stored",
+        out.len()
+    )))
+}
+
+/// Feeds the frame piece by piece, at zstd's own hints, so that each call decodes one block.
+fn stream_prefix(
+    decoder: &mut DCtx<'static>,
+    stored: &[u8],
+    needed: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), ErrorCode> {
+    let mut output = OutBuffer::around(out);
+    let mut fed = 0;
+    // A frame header takes at most 14 bytes; zstd then hints at each block's header and body.
+    let mut hint = 2;
+    while output.pos() < needed && fed < stored.len() {
+        let end = fed.saturating_add(hint.max(1)).min(stored.len());
+        let mut input = InBuffer::around(stored.get(fed..end).unwrap_or_default());
+        hint = decoder.decompress_stream(&mut output, &mut input)?;
+        fed += input.pos();
+        if hint == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Lends one of this thread's scratch buffers, empty. Calls may nest.
+pub(crate) fn with_scratch<T>(run: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let mut buffer = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default();
+    buffer.clear();
+    let result = run(&mut buffer);
+    if buffer.capacity() <= SCRATCH_BYTES_KEPT {
+        SCRATCH.with_borrow_mut(|buffers| buffers.push(buffer));
+    }
+    result
+}
+
+fn is_too_small(code: ErrorCode) -> bool {
+    use zstd_safe::zstd_sys::ZSTD_ErrorCode;
+    zstd_safe::is_error_kind(code, ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall)
+}
+
+fn failure(action: &str, code: ErrorCode) -> Error {
+    Error::new(
+        crate::error::ErrorKind::Failed,
+        format!("zstd cannot {action}: {}", zstd_safe::get_error_name(code)),
+    )
+}
+
+fn corrupt(code: ErrorCode, raw_len: usize) -> Error {
+    Error::corruption(format!(
+        "frame of {raw_len} raw bytes does not decode: {}",
+        zstd_safe::get_error_name(code)
+    ))
+}
+
+fn out_of_memory() -> Error {
+    Error::limit("no memory for a compression context")
+}
