@@ -29,6 +29,7 @@ pub use options::{
     ReadMode, TableOptions,
 };
 pub use stats::{Counter, FilterOutcome, FrameTrace, GetTrace, TableTrace};
+pub use table::TableProperties;
 pub use types::{
     BATCH_BYTES_MAX, EntryKind, FileId, FileNumber, KEY_BYTES_MAX, KeyRange, KeyspaceId, SeqNo,
     VALUE_BYTES_MAX, prefix_successor,

@@ -1,1 +1,40 @@
-//! Stub.
+//! Tables: immutable sorted files of entries, their writer, reader and cursor.
+//!
+//! ```text
+//! writer ── layout ── frames ── output          reader ── values ── iter
+//!   └ spool · key_block · key_index · filter · directory · properties · tombstones
+//!                    └ unit · footer
+//! ```
+//!
+//! `docs/format.md` specifies the bytes; the head of each module that owns some draws them.
+
+mod context;
+mod directory;
+mod filter;
+mod footer;
+mod frames;
+mod iter;
+mod key_block;
+mod key_index;
+mod layout;
+mod output;
+mod properties;
+mod reader;
+mod source;
+mod spool;
+mod tombstones;
+mod unit;
+mod values;
+mod writer;
+
+pub(crate) use context::{IterContext, ReadContext};
+pub(crate) use filter::key_hash;
+pub(crate) use iter::TableIter;
+pub(crate) use key_block::FramePlace;
+pub use properties::TableProperties;
+pub(crate) use reader::{Found, Place, TableReader};
+pub(crate) use unit::UnitCodec;
+pub(crate) use writer::{TableSummary, TableWriter};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! Raw frames in, stored frames out to the file, in order: the ring between a layout and a table's
+//! value area.
+//!
+//! Frames are compressed by the shared pool, several at a time; results are written in the order
+//! of their ordinals, so the file's bytes do not depend on the number of threads. The ring is
+//! bounded by bytes: beyond them the caller takes the oldest result first, compressing it himself
+//! if no thread has begun.
+//!
+//! With a dictionary wanted, frames are held back until there are samples enough to train it, or
+//! no more frames; then all are compressed with it. It is written before the first frame, where a
+//! file cut short still has it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::layout::{FrameSink, RawFrame};
+use super::output::Output;
+use super::unit::{UnitCodec, UnitKind};
+use crate::codec::{CompressionPool, Dictionary, EncodedFrame, FrameCodec, Job, train};
+use crate::error::{Error, Result};
+use crate::options::{Compression, TableOptions};
+
+/// Raw bytes that may be on their way for each thread, beyond one frame each.
+const IN_FLIGHT_BYTES_PER_THREAD: usize = 1 << 20;
+
+/// Bytes of samples for each byte of dictionary.
+const SAMPLE_FACTOR: usize = 100;
+
+/// Longest sample: the trainer looks for what many samples share, which one huge value is not.
+const SAMPLE_BYTES_MAX: usize = 128 << 10;
+
+/// The ring and what it has written.
+pub(crate) struct FrameWriter {
+    output: Output,
+    pool: Arc<CompressionPool>,
+    codec: Arc<FrameCodec>,
+    sampling: Option<Sampling>,
+    ring: VecDeque<(Arc<Job>, usize)>,
+    ring_bytes: usize,
+    pushed: u32,
+    starts: Vec<u64>,
+    raw_frames: u64,
+    dictionary_section: Option<std::ops::Range<u64>>,
+}
+
+#[derive(Default)]
+struct Sampling {
+    held: Vec<RawFrame>,
+    bytes: usize,
+    dictionary_bytes: usize,
+}
+
+/// What the value area came to.
+pub(crate) struct ValueArea {
+    pub(crate) output: Output,
+    /// Where each frame starts.
+    pub(crate) starts: Vec<u64>,
+    pub(crate) raw_frames: u64,
+    pub(crate) dictionary_section: Option<std::ops::Range<u64>>,
+    pub(crate) dictionary_bytes: u64,
+}
+
+impl FrameWriter {
+    pub(crate) fn new(output: Output, options: &TableOptions, pool: &Arc<CompressionPool>) -> Self {
+        let wants_dictionary =
+            options.dictionary_bytes > 0 && options.compression != Compression::None;
+        Self {
+            output,
+            pool: Arc::clone(pool),
+            codec: Arc::new(FrameCodec {
+                compression: options.compression,
+                dictionary: None,
+            }),
+            sampling: wants_dictionary.then(|| Sampling {
+                dictionary_bytes: options.dictionary_bytes as usize,
+                ..Sampling::default()
+            }),
+            ring: VecDeque::new(),
+            ring_bytes: 0,
+            pushed: 0,
+            starts: Vec::new(),
+            raw_frames: 0,
+            dictionary_section: None,
+        }
+    }
+
+    /// The file, for its id, path and offset.
+    pub(crate) fn output(&self) -> &Output {
+        &self.output
+    }
+
+    /// Bytes held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let sampled = self.sampling.as_ref().map_or(0, |sampling| sampling.bytes);
+        self.ring_bytes + sampled + self.starts.capacity() * 8
+    }
+
+    fn submit(&mut self, frame: RawFrame) -> Result<()> {
+        let len = frame.bytes.len();
+        let budget = self.pool.threads() * IN_FLIGHT_BYTES_PER_THREAD;
+        while !self.ring.is_empty() && self.ring_bytes + len > budget {
+            self.write_oldest()?;
+        }
+        self.ring
+            .push_back((self.pool.submit(&self.codec, frame.bytes), len));
+        self.ring_bytes += len;
+        while self.ring.front().is_some_and(|(job, _)| job.is_done()) {
+            self.write_oldest()?;
+        }
+        Ok(())
+    }
+
+    fn write_oldest(&mut self) -> Result<()> {
+        let Some((job, len)) = self.ring.pop_front() else {
+            return Ok(());
+        };
+        self.ring_bytes -= len;
+        // While another thread is at the oldest frame, work on the next one no thread has begun.
+        if !job.run() && !job.is_done() {
+            let _ = self.ring.iter().any(|(job, _)| job.run());
+        }
+        let frame = job
+            .take()
+            .map_err(|error| error.at_path(self.output.path()))?;
+        self.write(&frame)
+    }
+
+    fn write(&mut self, frame: &EncodedFrame) -> Result<()> {
+        let ordinal = self.starts.len() as u32;
+        let start = self.output.unit(
+            UnitKind::Frame,
+            frame.codec,
+            ordinal,
+            frame.raw_len,
+            &frame.stored,
+        )?;
+        self.starts.push(start);
+        self.raw_frames += u64::from(frame.codec == UnitCodec::Raw);
+        Ok(())
+    }
+
+    /// Trains and writes the dictionary, then compresses what was held back for it.
+    fn end_sampling(&mut self) -> Result<()> {
+        let Some(sampling) = self.sampling.take() else {
+            return Ok(());
+        };
+        if let Some(dictionary) = sampling.train() {
+            self.dictionary_section = Some(
+                self.output
+                    .section(UnitKind::Dictionary, dictionary.bytes())?,
+            );
+            self.codec = Arc::new(FrameCodec {
+                compression: self.codec.compression,
+                dictionary: Some(Arc::new(dictionary)),
+            });
+        }
+        for frame in sampling.held {
+            self.submit(frame)?;
+        }
+        Ok(())
+    }
+
+    /// Writes everything that is still on its way.
+    pub(crate) fn finish(mut self) -> Result<ValueArea> {
+        self.end_sampling()?;
+        while !self.ring.is_empty() {
+            self.write_oldest()?;
+        }
+        let dictionary = self.codec.dictionary.as_ref();
+        Ok(ValueArea {
+            output: self.output,
+            starts: self.starts,
+            raw_frames: self.raw_frames,
+            dictionary_section: self.dictionary_section,
+            dictionary_bytes: dictionary.map_or(0, |dictionary| dictionary.bytes().len() as u64),
+        })
+    }
+}
+
+impl FrameSink for FrameWriter {
+    fn push(&mut self, frame: RawFrame) -> Result<u32> {
+        let ordinal = self.pushed;
+        self.pushed = ordinal
+            .checked_add(1)
+            .ok_or_else(|| Error::limit("table exceeds 2^32 frames"))?;
+        match &mut self.sampling {
+            Some(sampling) => {
+                sampling.bytes += frame.bytes.len();
+                sampling.held.push(frame);
+                if sampling.bytes >= SAMPLE_FACTOR * sampling.dictionary_bytes {
+                    self.end_sampling()?;
+                }
+            }
+            None => self.submit(frame)?,
+        }
+        Ok(ordinal)
+    }
+}
+
+impl Sampling {
+    fn train(&self) -> Option<Dictionary> {
+        let mut samples = Vec::with_capacity(self.bytes);
+        let mut lengths = Vec::new();
+        for frame in &self.held {
+            let mut rest: &[u8] = &frame.bytes;
+            for &len in &frame.value_lens {
+                let (value, after) = rest.split_at_checked(len as usize)?;
+                rest = after;
+                let sample = value.get(..SAMPLE_BYTES_MAX).unwrap_or(value);
+                samples.extend_from_slice(sample);
+                lengths.push(sample.len());
+            }
+        }
+        train(&samples, &lengths, self.dictionary_bytes)
+    }
+}

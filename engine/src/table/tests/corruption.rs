@@ -1,0 +1,136 @@
+//! Whatever byte is damaged: an error or the right answer, never a wrong value, never a panic.
+
+use super::*;
+use crate::iter::InternalIterator;
+use crate::options::{Compression, FilterPolicy, Layout};
+use crate::table::key_hash;
+
+fn entries() -> Vec<TestEntry> {
+    let mut entries: Vec<TestEntry> = (0..40u64)
+        .map(|n| TestEntry {
+            key: format!("dir/{n:03}").into_bytes(),
+            seq: n,
+            value: (n % 9 != 0).then(|| text(n, (n * 53 % 700) as usize)),
+        })
+        .collect();
+    entries.push(TestEntry {
+        key: b"dir/noise".to_vec(),
+        seq: 3,
+        value: Some(
+            (0..900u64)
+                .map(|n| key_hash(&n.to_le_bytes()) as u8)
+                .collect(),
+        ),
+    });
+    entries
+}
+
+fn options() -> Vec<TableOptions> {
+    let small = TableOptions {
+        layout: Layout::Blocks { bytes: 1024 },
+        compression: Compression::Zstd { level: 3 },
+        dictionary_bytes: 0,
+        filter: FilterPolicy::Fuse8,
+        key_block_bytes: 256,
+        inline_value_bytes_max: 32,
+    };
+    vec![
+        TableOptions {
+            dictionary_bytes: 512,
+            filter: FilterPolicy::Fuse16,
+            ..small.clone()
+        },
+        small,
+    ]
+}
+
+/// Checks that everything readable is right; errors are fine.
+fn check(bytes: &[u8], mode: ReadMode, entries: &[TestEntry]) {
+    let Ok(reader) = open_bytes(bytes, mode) else {
+        return;
+    };
+    let stats = Stats::new();
+    let context = plain(&stats);
+    for entry in entries {
+        let hash = key_hash(&entry.key);
+        let Ok(found) = reader.find(&entry.key, hash, SeqNo::MAX, &context) else {
+            continue;
+        };
+        let found = found.expect("a key vanished without an error");
+        assert_eq!(found.seq.0, entry.seq);
+        assert_eq!(found.kind == EntryKind::Put, entry.value.is_some());
+        if let Ok(value) = reader.read(&found.place, &context) {
+            assert_eq!(value, entry.value.clone().unwrap_or_default());
+        }
+    }
+    let mut iter = reader.iter(plain_iter());
+    let mut walked = 0;
+    let mut outcome = iter.seek_to_first();
+    while outcome.is_ok() && iter.valid() {
+        let entry = &entries[walked];
+        assert_eq!(iter.key().user_key, entry.key);
+        if let Ok(value) = iter.value() {
+            assert_eq!(value, entry.value.clone().unwrap_or_default());
+        }
+        walked += 1;
+        outcome = iter.next();
+    }
+    assert!(outcome.is_err() || walked == entries.len());
+}
+
+#[test]
+fn every_damaged_byte_is_an_error_or_harmless() {
+    let entries = entries();
+    for options in options() {
+        let good = build(&entries, &[], &options, 1).unwrap().bytes();
+        check(&good, ReadMode::Mmap, &entries);
+        for at in 0..good.len() {
+            for flip in [0x01, 0x80, 0xff] {
+                let mut bad = good.clone();
+                bad[at] ^= flip;
+                check(&bad, ReadMode::Mmap, &entries);
+                if flip == 0xff {
+                    check(&bad, ReadMode::Pread, &entries);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_truncation_is_an_error() {
+    let entries = entries();
+    let good = build(&entries, &[], &options()[1], 1).unwrap().bytes();
+    for len in 0..good.len() {
+        assert!(open_bytes(&good[..len], ReadMode::Mmap).is_err());
+    }
+}
+
+#[test]
+fn one_damaged_frame_costs_only_its_values() {
+    let entries = entries();
+    let fixture = build(&entries, &[], &options()[1], 1).unwrap();
+    let reader = fixture.open(ReadMode::Mmap, 0).unwrap();
+    let range = reader.directory().unwrap().extent(1).unwrap();
+    let mut bad = fixture.bytes();
+    bad[range.end as usize - 1] ^= 1;
+    let reader = open_bytes(&bad, ReadMode::Pread).unwrap();
+    let stats = Stats::new();
+    let context = plain(&stats);
+    let mut failed = 0;
+    for entry in &entries {
+        let found = reader
+            .find(&entry.key, key_hash(&entry.key), SeqNo::MAX, &context)
+            .unwrap()
+            .unwrap();
+        match reader.read(&found.place, &context) {
+            Ok(value) => assert_eq!(value, entry.value.clone().unwrap_or_default()),
+            Err(error) => {
+                failed += 1;
+                assert_eq!(error.offset(), Some(range.start));
+                assert_eq!(error.path(), Some(Path::new("t/000001.table")));
+            }
+        }
+    }
+    assert!(failed > 0 && failed < 10, "{failed} values lost");
+}
