@@ -23,12 +23,16 @@ mod types;
 pub mod vfs;
 mod wal;
 
+pub use db::{Batch, Db, Iter, IterOptions, KEYSPACE_NAME_BYTES_MAX, Keyspace, Snapshot};
 pub use error::{Error, ErrorKind, Result};
 pub use options::{
     Compression, DbOptions, Durability, FilterPolicy, KeyspaceOptions, LEVEL_COUNT, Layout,
     ReadMode, TableOptions,
 };
-pub use stats::{Counter, FilterOutcome, FrameTrace, GetTrace, TableTrace};
+pub use stats::{
+    Counter, CounterValues, DbStats, FilterOutcome, FrameTrace, GET_SAMPLE_INTERVAL, GetTrace,
+    KeyspaceStats, LatencySummary, LevelStats, MemoryStats, TableTrace,
+};
 pub use table::TableProperties;
 pub use types::{
     BATCH_BYTES_MAX, EntryKind, FileId, FileNumber, KEY_BYTES_MAX, KeyRange, KeyspaceId, SeqNo,

@@ -1,1 +1,38 @@
-//! Stub.
+//! The open store: handles, the write path, reads, recovery.
+//!
+//! In reading order: `space` (what a reader loads), `inner` (everything an open store shares, and
+//! the lock order), `write` and `pipeline` (from a batch to a sealed memtable), `flush`, `commit`
+//! (changing the durable state), `open` (recovery), `get`, `multi_get` and `iter`; `handle`,
+//! `keyspace`, `snapshot` and `batch` are the public face.
+
+mod adopt;
+mod background;
+mod batch;
+mod commit;
+mod flush;
+mod get;
+mod handle;
+mod inner;
+mod iter;
+mod keyspace;
+mod multi_get;
+mod open;
+mod pipeline;
+mod snapshot;
+mod snapshots;
+mod space;
+mod stats;
+mod tables;
+mod work;
+mod write;
+
+pub(crate) use adopt::Adoption;
+pub use batch::Batch;
+pub(crate) use flush::table_meta;
+pub use handle::{Db, KEYSPACE_NAME_BYTES_MAX};
+pub(crate) use inner::DbInner;
+pub use iter::{Iter, IterOptions};
+pub use keyspace::Keyspace;
+pub use snapshot::Snapshot;
+pub(crate) use space::{Space, View};
+pub(crate) use tables::TableOpener;

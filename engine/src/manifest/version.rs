@@ -8,7 +8,7 @@
 //! 3. A file number stands in one level only.
 
 use std::collections::BTreeSet;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -144,12 +144,16 @@ impl Version {
             let overlapping = tables.iter().filter(|table| table.overlaps(range));
             return overlapping.cloned().collect();
         }
+        let within = tables.get(self.overlapping_span(level, range));
+        within.unwrap_or_default().to_vec()
+    }
+
+    /// Where in a sorted level the tables stand whose ranges overlap `range`.
+    pub(crate) fn overlapping_span(&self, level: usize, range: &KeyRange) -> Range<usize> {
+        let tables = self.level(level);
         let first = tables.partition_point(|table| table.ends_before_start(&range.start));
-        let rest = tables.get(first..).unwrap_or_default();
-        let within = rest
-            .iter()
-            .take_while(|table| !table.begins_after_end(&range.end));
-        within.cloned().collect()
+        let end = tables.partition_point(|table| !table.begins_after_end(&range.end));
+        first..end.max(first)
     }
 
     /// Stored bytes of a level.

@@ -31,7 +31,7 @@ use key::{EntryOrder, MemKey};
 use tombstones::TombstoneLog;
 
 use crate::iter::RangeTombstone;
-use crate::types::{EntryKind, SeqNo};
+use crate::types::{EntryKind, KeyRange, SeqNo};
 
 /// What an entry costs beyond its key and value: the skip list node with its average tower, the
 /// handles of key and value, and what the allocator rounds up.
@@ -118,6 +118,25 @@ impl Memtable {
     /// Every range tombstone, in the order of insertion.
     pub(crate) fn range_tombstones(&self) -> Vec<RangeTombstone> {
         self.tombstones.all()
+    }
+
+    /// Whether some entry or range tombstone lies in the range.
+    pub(crate) fn overlaps(&self, range: &KeyRange) -> bool {
+        let first = match &range.start {
+            Bound::Unbounded => self.entries.front(),
+            Bound::Included(start) => {
+                let probe = (start.as_slice(), SeqNo::MAX);
+                self.entries
+                    .lower_bound(Bound::Included(&probe as &dyn EntryOrder))
+            }
+            Bound::Excluded(start) => {
+                let probe = (start.as_slice(), SeqNo::ZERO);
+                self.entries
+                    .lower_bound(Bound::Excluded(&probe as &dyn EntryOrder))
+            }
+        };
+        first.is_some_and(|first| range.contains(&first.key().user_key))
+            || self.tombstones.overlaps(range)
     }
 
     /// A cursor over the entries that may be walked while writers insert.

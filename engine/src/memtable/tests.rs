@@ -44,6 +44,33 @@ fn many_range_tombstones_keep_their_answers_across_folds() {
     assert!(!memtable.is_empty());
 }
 
+#[test]
+fn overlap_is_told_to_the_byte() {
+    let memtable = filled(&[(b"c".to_vec(), 3), (b"e".to_vec(), 1)]);
+    let meets = |range: KeyRange| memtable.overlaps(&range);
+    assert!(meets(KeyRange::all()));
+    assert!(meets(KeyRange::new::<&[u8]>(
+        b"c".as_slice()..=b"c".as_slice()
+    )));
+    assert!(!meets(KeyRange::new::<&[u8]>(
+        b"c\0".as_slice()..b"e".as_slice()
+    )));
+    assert!(meets(KeyRange::new::<&[u8]>(
+        b"d".as_slice()..=b"e".as_slice()
+    )));
+    assert!(!meets(KeyRange::new::<&[u8]>((
+        Bound::Excluded(b"e".as_slice()),
+        Bound::Unbounded
+    ))));
+    memtable.insert_range_tombstone(RangeTombstone {
+        start: b"x".to_vec(),
+        end: Some(b"z".to_vec()),
+        seq: SeqNo(9),
+    });
+    assert!(meets(KeyRange::prefix(b"y")));
+    assert!(!meets(KeyRange::prefix(b"z")));
+}
+
 proptest! {
     #[test]
     fn the_cursor_moves_like_one_over_a_sorted_list(

@@ -4,13 +4,14 @@
 //! stay in a short list beside it, so that an insert need not rebuild the set. The list is folded
 //! in when it outgrows a fixed share of the set, so that n inserts cost O(n log n) in all.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
 use crate::iter::RangeTombstone;
 use crate::tombstones::TombstoneSet;
-use crate::types::SeqNo;
+use crate::types::{KeyRange, SeqNo};
 
 /// The list is folded in at this length, or at a 32nd of the set's.
 const RECENT_LEN_MIN: usize = 32;
@@ -66,6 +67,24 @@ impl TombstoneLog {
         let state = self.state.load();
         let recent = state.recent.iter().map(Arc::as_ref);
         state.folded.iter().chain(recent).cloned().collect()
+    }
+
+    /// Whether some tombstone's range and `range` meet.
+    pub(super) fn overlaps(&self, range: &KeyRange) -> bool {
+        let begins_before_end = |start: &[u8]| match &range.end {
+            Bound::Included(end) => start <= end.as_slice(),
+            Bound::Excluded(end) => start < end.as_slice(),
+            Bound::Unbounded => true,
+        };
+        let ends_after_start = |end: Option<&[u8]>| match &range.start {
+            Bound::Included(start) | Bound::Excluded(start) => {
+                end.is_none_or(|end| end > start.as_slice())
+            }
+            Bound::Unbounded => true,
+        };
+        self.all().iter().any(|tombstone| {
+            begins_before_end(&tombstone.start) && ends_after_start(tombstone.end.as_deref())
+        })
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -7,6 +7,8 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::report::CounterValues;
+
 /// What is counted. The unit is in the name; without one it is a number of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(usize)]
@@ -64,6 +66,69 @@ pub enum Counter {
     WriteStallMicros,
 }
 
+impl Counter {
+    /// Every counter, in a fixed order.
+    pub const ALL: [Self; COUNTER_COUNT] = [
+        Self::Gets,
+        Self::GetsFound,
+        Self::GetReturnedBytes,
+        Self::FilterProbes,
+        Self::FilterNegatives,
+        Self::FilterFalsePositives,
+        Self::KeyBlocksSearched,
+        Self::CacheHits,
+        Self::CacheMisses,
+        Self::FramesRead,
+        Self::FrameStoredBytesRead,
+        Self::FrameBytesDecoded,
+        Self::UserBytesWritten,
+        Self::BulkBytesWritten,
+        Self::WalBytesWritten,
+        Self::WalSyncs,
+        Self::FlushBytesWritten,
+        Self::BulkTableBytesWritten,
+        Self::CompactionBytesRead,
+        Self::CompactionBytesWritten,
+        Self::TrivialMoves,
+        Self::Compactions,
+        Self::Flushes,
+        Self::WriteStalls,
+        Self::WriteStallMicros,
+    ];
+
+    /// A name that is stable for machines.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gets => "gets",
+            Self::GetsFound => "gets_found",
+            Self::GetReturnedBytes => "get_returned_bytes",
+            Self::FilterProbes => "filter_probes",
+            Self::FilterNegatives => "filter_negatives",
+            Self::FilterFalsePositives => "filter_false_positives",
+            Self::KeyBlocksSearched => "key_blocks_searched",
+            Self::CacheHits => "cache_hits",
+            Self::CacheMisses => "cache_misses",
+            Self::FramesRead => "frames_read",
+            Self::FrameStoredBytesRead => "frame_stored_bytes_read",
+            Self::FrameBytesDecoded => "frame_bytes_decoded",
+            Self::UserBytesWritten => "user_bytes_written",
+            Self::BulkBytesWritten => "bulk_bytes_written",
+            Self::WalBytesWritten => "wal_bytes_written",
+            Self::WalSyncs => "wal_syncs",
+            Self::FlushBytesWritten => "flush_bytes_written",
+            Self::BulkTableBytesWritten => "bulk_table_bytes_written",
+            Self::CompactionBytesRead => "compaction_bytes_read",
+            Self::CompactionBytesWritten => "compaction_bytes_written",
+            Self::TrivialMoves => "trivial_moves",
+            Self::Compactions => "compactions",
+            Self::Flushes => "flushes",
+            Self::WriteStalls => "write_stalls",
+            Self::WriteStallMicros => "write_stall_micros",
+        }
+    }
+}
+
 /// Number of counters.
 const COUNTER_COUNT: usize = Counter::WriteStallMicros as usize + 1;
 
@@ -102,6 +167,16 @@ impl Stats {
         cells.map(|cell| cell.load(Ordering::Relaxed)).sum()
     }
 
+    /// Every counter's sum.
+    pub(crate) fn values(&self) -> CounterValues {
+        CounterValues(
+            Counter::ALL
+                .iter()
+                .map(|&counter| self.get(counter))
+                .collect(),
+        )
+    }
+
     fn shard(&self) -> &Shard {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         thread_local!(static MINE: Cell<usize> = const { Cell::new(usize::MAX) });
@@ -125,6 +200,17 @@ impl std::fmt::Debug for Stats {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_counter_is_listed_at_its_own_place() {
+        for (index, counter) in Counter::ALL.iter().enumerate() {
+            assert_eq!(*counter as usize, index);
+        }
+        assert_eq!(
+            Counter::FilterFalsePositives.name(),
+            "filter_false_positives"
+        );
+    }
 
     #[test]
     fn counts_of_all_threads_add_up() {

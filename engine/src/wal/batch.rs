@@ -75,6 +75,11 @@ impl BatchEncoder {
         &self.payload
     }
 
+    /// The same, to keep.
+    pub(crate) fn into_payload(self) -> Vec<u8> {
+        self.payload
+    }
+
     /// Number of operations, and of sequence numbers that the batch takes.
     pub(crate) fn count(&self) -> u32 {
         self.count

@@ -1,0 +1,86 @@
+//! Gathers what `Db::stats` tells.
+
+use super::inner::DbInner;
+use super::space::Space;
+use crate::error::Result;
+use crate::stats::{DbStats, KeyspaceStats, LevelStats, MemoryStats};
+use crate::types::KeyRange;
+
+impl DbInner {
+    pub(super) fn collect_stats(&self) -> DbStats {
+        let spaces = self.spaces();
+        let (snapshots, oldest_snapshot_age) = self.snapshots.summary();
+        let active: usize = spaces
+            .iter()
+            .map(|space| space.view().memtable.memory_bytes())
+            .sum();
+        DbStats {
+            counters: self.stats.values(),
+            gets: self.latencies.gets.summary(),
+            multi_gets: self.latencies.multi_gets.summary(),
+            writes: self.latencies.writes.summary(),
+            keyspaces: spaces.iter().map(|space| keyspace_stats(space)).collect(),
+            memory: MemoryStats {
+                active_memtables: active as u64,
+                sealed_memtables: self.pipeline.memory_bytes() as u64,
+                cache: self.frames.as_ref().map_or(0, |frames| frames.bytes()),
+                cache_capacity: self.frames.as_ref().map_or(0, |frames| frames.capacity()),
+                open_tables: self.tables.memory_bytes() as u64,
+            },
+            open_tables: self.tables.len() as u64,
+            sealed_generations: self.pipeline.len() as u64,
+            snapshots: snapshots as u64,
+            oldest_snapshot_age,
+        }
+    }
+
+    /// Bytes on disk of the tables that hold the range, as far as they do.
+    pub(super) fn approximate_bytes(&self, space: &Space, range: &KeyRange) -> Result<u64> {
+        self.check_readable(space)?;
+        let view = space.view();
+        let mut bytes = 0;
+        for (_, table) in view.version.tables() {
+            if !table.overlaps(range) {
+                continue;
+            }
+            // A table that lies in the range as a whole need not be opened.
+            let is_inside = range.contains(&table.smallest)
+                && range.contains(&table.largest)
+                && !table.unbounded_end;
+            bytes += if is_inside {
+                table.stored_bytes
+            } else {
+                let reader = self.table(table);
+                let reader = reader.map_err(|error| error.in_keyspace(&space.name))?;
+                reader
+                    .approximate_bytes(range)
+                    .map_err(|error| error.in_keyspace(&space.name))?
+            };
+        }
+        Ok(bytes)
+    }
+}
+
+fn keyspace_stats(space: &Space) -> KeyspaceStats {
+    let view = space.view();
+    let levels = view.version.levels().iter().map(|tables| {
+        let mut level = LevelStats::default();
+        for table in tables {
+            level.add(&LevelStats {
+                tables: 1,
+                stored_bytes: table.stored_bytes,
+                raw_bytes: table.raw_bytes,
+                entries: table.entries,
+                tombstones: table.tombstones,
+                range_tombstones: u64::from(table.range_tombstones),
+            });
+        }
+        level
+    });
+    KeyspaceStats {
+        name: space.name.clone(),
+        memtable_entries: view.memtables().map(|it| it.len() as u64).sum(),
+        memtable_raw_bytes: view.memtables().map(|it| it.raw_bytes()).sum(),
+        levels: levels.collect(),
+    }
+}

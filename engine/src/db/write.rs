@@ -1,0 +1,478 @@
+//! The write path: group commit.
+//!
+//! A writer queues its batch. The one at the head of the queue leads: it takes the batches behind it
+//! along, appends them to the log, syncs once if any of them asks for it, inserts them into the
+//! memtables, and publishes their sequence numbers. The others sleep until their leader is done or
+//! their turn to lead has come.
+//!
+//! **A log that failed is abandoned.** After a failed append or sync nothing may be assumed of the
+//! file's tail, so it is never written again, and no later write may be acknowledged on the strength
+//! of a log that follows it with a hole between. Instead, the next writer seals the memtables and
+//! waits until they are in tables, which makes every acknowledged write durable without the failed
+//! file; then it begins a new log. While the disk is full that flush fails, and writes fail with its
+//! error; reads go on.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+
+use super::batch::Encoded;
+use super::inner::DbInner;
+use super::pipeline::Generation;
+use super::space::Space;
+use crate::dir::{FileKind, file_path};
+use crate::error::{Error, Result};
+use crate::iter::RangeTombstone;
+use crate::manifest::Edit;
+use crate::memtable::Memtable;
+use crate::options::Durability;
+use crate::stats::Counter;
+use crate::types::{EntryKind, FileNumber, KeyspaceId, SeqNo};
+use crate::wal::{Predecessor, WalOp, WalWriter, decode_batch};
+
+/// A leader takes no more batches along once they sum up to this.
+const GROUP_BYTES_MAX: usize = 4 << 20;
+
+/// A value in the memtable is a slice of its batch, unless that would let a small value keep alive
+/// a batch more than this many times as long.
+const BATCH_SHARE_MIN: usize = 8;
+
+/// One batch on its way.
+struct Request {
+    batch: Encoded,
+    durability: Durability,
+    turn: Condvar,
+    /// Set by the leader, under the queue's lock.
+    outcome: Mutex<Option<Result<()>>>,
+}
+
+/// The active memtables and the log behind them. A leader holds it.
+pub(super) struct WriteState {
+    wal: Option<WalWriter>,
+    /// Logs that hold entries of the active memtables.
+    pub(super) logs: Vec<FileNumber>,
+    /// The last log failed: seal and flush before a new one is begun.
+    log_failed: bool,
+    /// The newest sequence number given out.
+    pub(super) last_seq: SeqNo,
+    pub(super) active: HashMap<KeyspaceId, (Arc<Space>, Arc<Memtable>)>,
+}
+
+impl WriteState {
+    /// Approximate heap bytes of the active memtables.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let active = self.active.values();
+        active.map(|(_, memtable)| memtable.memory_bytes()).sum()
+    }
+
+    /// Starts taking writes to a keyspace.
+    pub(super) fn add_space(&mut self, space: &Arc<Space>) {
+        let memtable = Arc::clone(&space.view().memtable);
+        self.active.insert(space.id, (Arc::clone(space), memtable));
+    }
+}
+
+/// See the module's head.
+pub(crate) struct WritePath {
+    queue: Mutex<VecDeque<Arc<Request>>>,
+    pub(super) state: Mutex<WriteState>,
+    /// Earlier logs whose entries are not all in tables yet: what a new log names as its
+    /// predecessors.
+    pub(super) history: Mutex<Vec<Predecessor>>,
+}
+
+impl WritePath {
+    pub(super) fn new(last_seq: SeqNo) -> Self {
+        Self {
+            queue: Mutex::default(),
+            state: Mutex::new(WriteState {
+                wal: None,
+                logs: Vec::new(),
+                log_failed: false,
+                last_seq,
+                active: HashMap::new(),
+            }),
+            history: Mutex::default(),
+        }
+    }
+
+    /// Entries of these logs are in tables; a log that replaying does not need is not named.
+    pub(super) fn forget_logs(&self, logs: &[FileNumber]) {
+        let mut history = self.history.lock();
+        history.retain(|predecessor| !logs.contains(&predecessor.number()));
+    }
+}
+
+impl DbInner {
+    /// Applies a batch; on return it is as durable as asked, and visible.
+    pub(super) fn write_batch(&self, batch: Encoded, durability: Durability) -> Result<()> {
+        self.check_writable()?;
+        let request = Arc::new(Request {
+            batch,
+            durability,
+            turn: Condvar::new(),
+            outcome: Mutex::new(None),
+        });
+        let mut queue = self.write.queue.lock();
+        queue.push_back(Arc::clone(&request));
+        loop {
+            if let Some(outcome) = request.outcome.lock().take() {
+                return outcome;
+            }
+            let leads = queue
+                .front()
+                .is_some_and(|front| Arc::ptr_eq(front, &request));
+            if leads {
+                break;
+            }
+            request.turn.wait(&mut queue);
+        }
+        let group = gather(&queue);
+        drop(queue);
+
+        let outcome = self.commit_group(&group);
+
+        let mut queue = self.write.queue.lock();
+        queue.drain(..group.len());
+        if let Some(next) = queue.front() {
+            next.turn.notify_one();
+        }
+        for follower in group.iter().skip(1) {
+            let shared = match &outcome {
+                Ok(()) => Ok(()),
+                Err(error) => Err(error.duplicate()),
+            };
+            // One that failed on its own account has its outcome already.
+            follower.outcome.lock().get_or_insert(shared);
+            follower.turn.notify_one();
+        }
+        drop(queue);
+        let own = request.outcome.lock().take();
+        own.unwrap_or(outcome)
+    }
+
+    fn commit_group(&self, group: &[Arc<Request>]) -> Result<()> {
+        let mut state = self.write.state.lock();
+        self.check_writable()?;
+        self.make_room(&mut state)?;
+        let valid: Vec<&Arc<Request>> = group
+            .iter()
+            .filter(|request| match find_dropped(&state, &request.batch) {
+                None => true,
+                Some(error) => {
+                    *request.outcome.lock() = Some(Err(error));
+                    false
+                }
+            })
+            .collect();
+        let first_seq = SeqNo(state.last_seq.0 + 1);
+        let count: u64 = valid
+            .iter()
+            .map(|request| u64::from(request.batch.count))
+            .sum();
+        if first_seq.0 + count > SeqNo::MAX.0 {
+            return Err(Error::limit("the store's sequence numbers are used up").at_path(&self.dir));
+        }
+        // Numbers are never used again, even if the log fails: a batch that was reported as failed
+        // may still be in it.
+        state.last_seq.0 += count;
+        self.log_group(&mut state, first_seq, &valid)?;
+        let mut seq = first_seq;
+        for request in &valid {
+            insert_batch(&state, &request.batch, seq)?;
+            seq.0 += u64::from(request.batch.count);
+        }
+        self.visible.store(state.last_seq.0, Ordering::Release);
+        let raw_bytes = valid.iter().map(|request| request.batch.raw_bytes).sum();
+        self.stats.add(Counter::UserBytesWritten, raw_bytes);
+        Ok(())
+    }
+
+    /// Appends the batches to the log, as durable as the most demanding of them asks.
+    fn log_group(
+        &self,
+        state: &mut WriteState,
+        first_seq: SeqNo,
+        group: &[&Arc<Request>],
+    ) -> Result<()> {
+        let durability = group.iter().map(|request| request.durability).max();
+        let Some(durability) = durability else {
+            return Ok(());
+        };
+        let mut wal = match state.wal.take() {
+            Some(wal) => wal,
+            None => self.begin_log(state)?,
+        };
+        let len_before = wal.len();
+        let appended = append_group(&mut wal, first_seq, group, durability);
+        self.stats
+            .add(Counter::WalBytesWritten, wal.len() - len_before);
+        match appended {
+            Ok(()) => {
+                if durability == Durability::Sync {
+                    self.stats.add(Counter::WalSyncs, 1);
+                }
+                state.wal = Some(wal);
+                Ok(())
+            }
+            Err(error) => {
+                self.abandon_log(state, wal, &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a new log the current one. A failure leaves nothing behind.
+    fn begin_log(&self, state: &mut WriteState) -> Result<WalWriter> {
+        let number = self.new_file_number();
+        let path = file_path(&self.dir, FileKind::Wal, number);
+        let history = self.write.history.lock().clone();
+        let wal = WalWriter::create(&**self.vfs(), &path, number, &history)?;
+        state.logs.push(number);
+        Ok(wal)
+    }
+
+    /// Gives up a log that failed. What it holds of acknowledged writes is made as durable as it
+    /// lets itself be; from the next write on, tables hold it.
+    fn abandon_log(&self, state: &mut WriteState, mut wal: WalWriter, error: &Error) {
+        tracing::warn!(%error, "the write-ahead log failed and is abandoned");
+        state.log_failed = true;
+        // After a failed append this saves what was appended before. After a failed sync it does
+        // nothing: such a file is not to be trusted again.
+        if let Ok(predecessor) = wal.finish() {
+            self.write.history.lock().push(predecessor);
+        }
+    }
+
+    /// Makes acknowledged writes independent of a log that failed, before a new one is begun.
+    fn recover_from_failed_log(&self, state: &mut WriteState) -> Result<()> {
+        if !state.log_failed {
+            return Ok(());
+        }
+        self.seal(state);
+        self.wait_for_flushes()?;
+        // A batch that was reported as failed may stand in that log: never replay it.
+        let seq = state.last_seq;
+        let keyspaces = state.active.keys();
+        let edits = keyspaces.map(|&keyspace| Edit::FlushedUpTo { keyspace, seq });
+        self.commit(edits.collect())?;
+        // Logs without entries of any memtable have no generation to go with.
+        self.obsolete
+            .lock()
+            .add_logs(&std::mem::take(&mut state.logs));
+        state.log_failed = false;
+        Ok(())
+    }
+
+    /// Seals the active memtables if they are full, and waits for room to do so.
+    fn make_room(&self, state: &mut WriteState) -> Result<()> {
+        if state.memory_bytes() >= self.options.memtable_bytes {
+            self.wait_for_room()?;
+            self.seal(state);
+        }
+        self.recover_from_failed_log(state)
+    }
+
+    /// Waits until every sealed memtable is in tables.
+    pub(super) fn wait_for_flushes(&self) -> Result<()> {
+        let failures = self.pipeline.failures();
+        self.work.wake();
+        self.pipeline.wait_until(failures, |sealed| sealed == 0)
+    }
+
+    /// Waits until one more generation, and the L0 tables it will become, are welcome.
+    fn wait_for_room(&self) -> Result<()> {
+        let has_room = |sealed: usize| {
+            sealed < self.options.sealed_memtables_max
+                && (!self.options.auto_compaction
+                    || self.l0_tables_max() + sealed < self.options.l0_stall_trigger)
+        };
+        if has_room(self.pipeline.len()) {
+            return Ok(());
+        }
+        let failures = self.pipeline.failures();
+        self.work.wake();
+        let begun = Instant::now();
+        let sealed = self.pipeline.len();
+        tracing::info!(
+            sealed,
+            l0_tables = self.l0_tables_max(),
+            "writers wait for room"
+        );
+        let waited = self.pipeline.wait_until(failures, has_room);
+        let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.stats.add(Counter::WriteStalls, 1);
+        self.stats.add(Counter::WriteStallMicros, micros);
+        tracing::info!(micros, "writers go on");
+        waited
+    }
+
+    /// The most L0 tables that flushes left in one keyspace. Adopted tables do not count: a bulk
+    /// load must not stop writers.
+    fn l0_tables_max(&self) -> usize {
+        let count = |space: &Arc<Space>| {
+            let view = space.view();
+            let tables = view.version.level(0).iter();
+            tables.filter(|table| table.seq_base == SeqNo::ZERO).count()
+        };
+        self.spaces.read().values().map(count).max().unwrap_or(0)
+    }
+
+    /// Seals the active memtables into a generation that the background flushes; false if they
+    /// are all empty.
+    pub(super) fn seal(&self, state: &mut WriteState) -> bool {
+        if state
+            .active
+            .values()
+            .all(|(_, memtable)| memtable.is_empty())
+        {
+            return false;
+        }
+        if let Some(mut wal) = state.wal.take() {
+            // A log is only followed by another if all of it is on disk, so that a torn tail in
+            // the middle of the history is never mistaken for one at its end.
+            match wal.finish() {
+                Ok(predecessor) => self.write.history.lock().push(predecessor),
+                Err(error) => self.abandon_log(state, wal, &error),
+            }
+        }
+        let mut memtables = Vec::new();
+        for (space, memtable) in state.active.values_mut() {
+            if memtable.is_empty() {
+                continue;
+            }
+            memtables.push((Arc::clone(space), space.seal()));
+            *memtable = Arc::clone(&space.view().memtable);
+        }
+        let logs = std::mem::take(&mut state.logs);
+        self.pipeline.push(Generation { memtables, logs });
+        self.work.wake();
+        true
+    }
+
+    /// Makes every acknowledged write survive a power cut.
+    pub(super) fn sync_log(&self) -> Result<()> {
+        let mut state = self.write.state.lock();
+        self.check_writable()?;
+        self.sync_log_locked(&mut state)
+    }
+
+    pub(super) fn sync_log_locked(&self, state: &mut WriteState) -> Result<()> {
+        self.recover_from_failed_log(state)?;
+        let Some(mut wal) = state.wal.take() else {
+            return Ok(());
+        };
+        self.stats.add(Counter::WalSyncs, 1);
+        if let Err(error) = wal.sync() {
+            self.abandon_log(state, wal, &error);
+            return Err(error);
+        }
+        state.wal = Some(wal);
+        Ok(())
+    }
+
+    /// Ends the log for good, when the store is closed.
+    pub(super) fn close_log(&self) -> Result<()> {
+        let mut state = self.write.state.lock();
+        match state.wal.take() {
+            Some(wal) => wal.close(),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The batches that the leader, first in the queue, takes along.
+fn gather(queue: &VecDeque<Arc<Request>>) -> Vec<Arc<Request>> {
+    let mut group: Vec<Arc<Request>> = Vec::new();
+    let mut bytes = 0;
+    for request in queue {
+        bytes += request.batch.payload.len();
+        if !group.is_empty() && bytes > GROUP_BYTES_MAX {
+            break;
+        }
+        group.push(Arc::clone(request));
+    }
+    group
+}
+
+fn find_dropped(state: &WriteState, batch: &Encoded) -> Option<Error> {
+    let is_known = |space: &Arc<Space>| {
+        let active = state.active.get(&space.id);
+        active.is_some_and(|(active, _)| Arc::ptr_eq(active, space))
+    };
+    let dropped = batch.spaces.iter().find(|space| !is_known(space))?;
+    Some(dropped.dropped_error())
+}
+
+fn append_group(
+    wal: &mut WalWriter,
+    first_seq: SeqNo,
+    group: &[&Arc<Request>],
+    durability: Durability,
+) -> Result<()> {
+    let mut seq = first_seq;
+    for request in group {
+        wal.push(seq, request.batch.count, &[&request.batch.payload])?;
+        seq.0 += u64::from(request.batch.count);
+    }
+    match durability {
+        Durability::None => Ok(()),
+        Durability::Buffered => wal.hand_over(),
+        Durability::Sync => wal.sync(),
+    }
+}
+
+/// Inserts a batch's entries into the active memtables.
+fn insert_batch(state: &WriteState, batch: &Encoded, first_seq: SeqNo) -> Result<()> {
+    let mut seq = first_seq;
+    let mut last: Option<(KeyspaceId, &Arc<Memtable>)> = None;
+    for op in decode_batch(&batch.payload) {
+        let op = op?;
+        let id = keyspace_of(&op);
+        let memtable = match last {
+            Some((last_id, memtable)) if last_id == id => memtable,
+            _ => match state.active.get(&id) {
+                Some((_, memtable)) => memtable,
+                None => return Err(Error::corruption("a batch lost its keyspace")),
+            },
+        };
+        last = Some((id, memtable));
+        insert_op(memtable, &op, seq, &batch.payload);
+        seq.0 += 1;
+    }
+    Ok(())
+}
+
+pub(super) fn keyspace_of(op: &WalOp<'_>) -> KeyspaceId {
+    match *op {
+        WalOp::Put { keyspace, .. }
+        | WalOp::Delete { keyspace, .. }
+        | WalOp::DeleteRange { keyspace, .. } => keyspace,
+    }
+}
+
+/// Inserts one operation whose bytes are slices of `payload`.
+pub(super) fn insert_op(memtable: &Memtable, op: &WalOp<'_>, seq: SeqNo, payload: &Bytes) {
+    match *op {
+        WalOp::Put { key, value, .. } => {
+            let value = if value.len().saturating_mul(BATCH_SHARE_MIN) >= payload.len() {
+                payload.slice_ref(value)
+            } else {
+                Bytes::copy_from_slice(value)
+            };
+            memtable.insert(key, seq, EntryKind::Put, value);
+        }
+        WalOp::Delete { key, .. } => memtable.insert(key, seq, EntryKind::Delete, Bytes::new()),
+        WalOp::DeleteRange { start, end, .. } => {
+            memtable.insert_range_tombstone(RangeTombstone {
+                start: start.to_vec(),
+                end: end.map(<[u8]>::to_vec),
+                seq,
+            });
+        }
+    }
+}
