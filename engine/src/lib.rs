@@ -9,6 +9,9 @@ mod compaction;
 mod db;
 mod dir;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod iter;
 mod log;
 mod manifest;
