@@ -160,8 +160,4 @@ impl InternalIterator for MemtableIter {
     fn value(&self) -> Result<Bytes> {
         Ok(self.current().value.clone())
     }
-
-    fn value_len(&self) -> usize {
-        self.current().value.len()
-    }
 }

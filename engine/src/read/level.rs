@@ -172,10 +172,6 @@ impl InternalIterator for LevelIter {
     fn value(&self) -> Result<Bytes> {
         self.cursor().value()
     }
-
-    fn value_len(&self) -> usize {
-        self.cursor().value_len()
-    }
 }
 
 #[cfg(test)]

@@ -185,10 +185,6 @@ impl InternalIterator for MergingIter {
     fn value(&self) -> Result<Bytes> {
         self.top().value()
     }
-
-    fn value_len(&self) -> usize {
-        self.top().value_len()
-    }
 }
 
 #[cfg(test)]

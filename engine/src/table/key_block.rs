@@ -369,6 +369,44 @@ impl<'a> KeyBlock<'a> {
         Ok(low)
     }
 
+    /// Hands out every entry with its whole key, and holds the block to its rules: each entry
+    /// shares all it can with the one before, and restarts lie where they are said to.
+    pub(crate) fn for_each(
+        &self,
+        mut each: impl FnMut(&[u8], RawEntry<'a>) -> Result<()>,
+    ) -> Result<()> {
+        let mut key = Vec::new();
+        let mut walk = self.walk_from(0)?;
+        let mut count = 0usize;
+        loop {
+            let restart = count.is_multiple_of(RESTART_INTERVAL);
+            let start = walk.position;
+            let Some(step) = self.step(&mut walk)? else {
+                break;
+            };
+            if restart && self.restart_offset(count / RESTART_INTERVAL)? != start {
+                return Err(Error::corruption("key block restart lies inside an entry"));
+            }
+            let shares_all = match (key.get(step.shared), step.suffix.first()) {
+                (Some(before), Some(after)) => before != after,
+                _ => true,
+            };
+            if step.shared > key.len() || !(shares_all || restart) {
+                return Err(Error::corruption(
+                    "entry shares a wrong part of the key before",
+                ));
+            }
+            key.truncate(step.shared);
+            key.extend_from_slice(step.suffix);
+            each(&key, step.entry)?;
+            count += 1;
+        }
+        if count.div_ceil(RESTART_INTERVAL) != self.restart_count() {
+            return Err(Error::corruption("key block has restarts without entries"));
+        }
+        Ok(())
+    }
+
     /// Looks for the newest entry of `key` with a stored sequence number of at most `seq`.
     pub(crate) fn search(&self, key: &[u8], seq: SeqNo) -> Result<Search<'a>> {
         let mut walk = self.walk_from(self.restart_before(key, seq)?)?;
@@ -396,3 +434,6 @@ impl<'a> KeyBlock<'a> {
         Ok(Search::Beyond)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,8 @@ mod directory;
 mod filter;
 mod footer;
 mod frames;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod iter;
 mod key_block;
 mod key_index;
@@ -20,11 +22,14 @@ mod layout;
 mod output;
 mod properties;
 mod reader;
+mod salvage;
+mod scan;
 mod source;
 mod spool;
 mod tombstones;
 mod unit;
 mod values;
+mod verify;
 mod writer;
 
 pub(crate) use context::{IterContext, ReadContext};
@@ -33,7 +38,9 @@ pub(crate) use iter::TableIter;
 pub(crate) use key_block::FramePlace;
 pub use properties::TableProperties;
 pub(crate) use reader::{Found, Place, TableReader};
+pub(crate) use salvage::{Loss, SalvageReport, SalvagedEntry, salvage};
 pub(crate) use unit::UnitCodec;
+pub(crate) use verify::TableVerification;
 pub(crate) use writer::{TableSummary, TableWriter};
 
 #[cfg(test)]

@@ -185,26 +185,9 @@ impl TableReader {
         Ok(result)
     }
 
-    fn dictionary_for(&self, codec: UnitCodec) -> Result<Option<&Dictionary>> {
-        match (codec, &self.dictionary) {
-            (UnitCodec::ZstdDictionary, None) => Err(Error::corruption(
-                "frame needs the table's dictionary, which is missing or damaged",
-            )),
-            (UnitCodec::ZstdDictionary, Some(dictionary)) => Ok(Some(dictionary)),
-            _ => Ok(None),
-        }
-    }
-
     /// Decodes a frame into `out`, whose content it replaces.
     pub(super) fn decode_whole(&self, unit: &Unit<'_>, out: &mut Vec<u8>) -> Result<()> {
-        let codec = unit.header.codec;
-        if codec == UnitCodec::Raw {
-            out.clear();
-            out.extend_from_slice(unit.stored);
-            return Ok(());
-        }
-        let raw_len = unit.header.raw_len as usize;
-        decode(unit.stored, raw_len, self.dictionary_for(codec)?, out)
+        decode_unit(unit, self.dictionary.as_ref(), out)
     }
 
     /// Decodes at least as much of a compressed frame as `place` needs.
@@ -216,7 +199,7 @@ impl TableReader {
             unit.stored,
             unit.header.raw_len as usize,
             place.end() as usize,
-            self.dictionary_for(unit.header.codec)?,
+            dictionary_for(unit.header.codec, self.dictionary.as_ref())?,
             out,
         )
     }
@@ -240,7 +223,42 @@ impl TableReader {
     }
 }
 
-fn value_bytes(frame: &[u8], place: FramePlace) -> Result<&[u8]> {
+/// Decodes a frame into `out`, whose content it replaces.
+pub(super) fn decode_unit(
+    unit: &Unit<'_>,
+    dictionary: Option<&Dictionary>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let codec = unit.header.codec;
+    if codec == UnitCodec::Raw {
+        out.clear();
+        out.extend_from_slice(unit.stored);
+        return Ok(());
+    }
+    let raw_len = unit.header.raw_len as usize;
+    decode(
+        unit.stored,
+        raw_len,
+        dictionary_for(codec, dictionary)?,
+        out,
+    )
+}
+
+fn dictionary_for(
+    codec: UnitCodec,
+    dictionary: Option<&Dictionary>,
+) -> Result<Option<&Dictionary>> {
+    match (codec, dictionary) {
+        (UnitCodec::ZstdDictionary, None) => Err(Error::corruption(
+            "frame needs the table's dictionary, which is missing or damaged",
+        )),
+        (UnitCodec::ZstdDictionary, Some(dictionary)) => Ok(Some(dictionary)),
+        _ => Ok(None),
+    }
+}
+
+/// The value at `place` of a frame's raw bytes.
+pub(super) fn value_bytes(frame: &[u8], place: FramePlace) -> Result<&[u8]> {
     frame
         .get(place.offset as usize..place.end() as usize)
         .ok_or_else(outside_frame)

@@ -3,7 +3,9 @@
 use super::*;
 use crate::iter::InternalIterator;
 use crate::options::{Compression, FilterPolicy, Layout};
-use crate::table::key_hash;
+use crate::table::{fuzzing, key_hash};
+
+use proptest::prelude::*;
 
 fn entries() -> Vec<TestEntry> {
     let mut entries: Vec<TestEntry> = (0..40u64)
@@ -133,4 +135,55 @@ fn one_damaged_frame_costs_only_its_values() {
         }
     }
     assert!(failed > 0 && failed < 10, "{failed} values lost");
+}
+
+/// Past the checksums, a file may say anything: nothing may panic, hang or ask for much memory.
+#[test]
+fn damage_behind_right_checksums_is_survived() {
+    let entries = entries();
+    for options in options() {
+        let good = build(&entries, &[], &options, 1).unwrap().bytes();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0xff;
+            read_repaired(bad);
+        }
+    }
+}
+
+fn read_repaired(mut bytes: Vec<u8>) {
+    fuzzing::repair_checksums(&mut bytes);
+    let vfs = MemVfs::new();
+    let path = Path::new("t/000001.table");
+    vfs.create_dir_all(Path::new("t")).unwrap();
+    vfs.create(path).unwrap().append(&bytes).unwrap();
+    fuzzing::read_everything(&vfs, path, SeqNo::ZERO);
+}
+
+proptest! {
+    #[test]
+    fn scattered_damage_behind_right_checksums_is_survived(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+    ) {
+        let mut bytes = build(&entries(), &[], &options()[0], 1).unwrap().bytes();
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        read_repaired(bytes);
+    }
+
+    #[test]
+    fn any_bytes_at_all_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        read_repaired(bytes.clone());
+        fuzzing::unit(&bytes);
+        fuzzing::section_table(&bytes);
+        fuzzing::key_block(&bytes);
+        fuzzing::key_index(&bytes);
+        fuzzing::frame_directory(&bytes);
+        fuzzing::filter(&bytes);
+        fuzzing::properties(&bytes);
+        fuzzing::range_tombstones(&bytes);
+        fuzzing::header_and_footer(&bytes);
+    }
 }

@@ -2,6 +2,7 @@
 
 mod corruption;
 mod model;
+mod repair;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,0 +1,293 @@
+//! Gets out of a damaged table what is still sound, and says what is lost.
+//!
+//! Needs neither footer nor sections: key blocks name frames by ordinal, frames carry theirs, and
+//! a scan finds both (see [`super::scan`]). Needs the file's id, from the header, else the footer,
+//! else the caller.
+//!
+//! Entries come out in internal order. A value whose frame is gone is told with its key, so that
+//! the caller can fetch it elsewhere; a key block that is gone is told by the keys around it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::footer::{HEADER_BYTES, decode_header};
+use super::key_block::{FramePlace, KeyBlock, StoredPlace};
+use super::properties::TableProperties;
+use super::reader::read_footer;
+use super::scan::{Finding, UnitScan};
+use super::source::TableFile;
+use super::tombstones::decode_tombstones;
+use super::unit::UnitKind;
+use super::values::{decode_unit, value_bytes};
+use crate::codec::Dictionary;
+use crate::error::{ErrorKind, Result};
+use crate::iter::RangeTombstone;
+use crate::options::ReadMode;
+use crate::types::{EntryKind, FileId, SeqNo};
+use crate::vfs::Vfs;
+
+/// Stretches without a unit that are shorter than this may be padding.
+const PADDING_BYTES_MAX: u64 = 7;
+
+/// A recovered entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SalvagedEntry<'a> {
+    pub(crate) key: &'a [u8],
+    /// Effective.
+    pub(crate) seq: SeqNo,
+    pub(crate) kind: EntryKind,
+    pub(crate) value: Bytes,
+}
+
+/// Something that could not be recovered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// A key whose value is gone.
+    Value { key: Vec<u8>, seq: SeqNo },
+    /// Whatever keys lay strictly between these; none is the table's begin or end.
+    Keys {
+        after: Option<Vec<u8>>,
+        before: Option<Vec<u8>>,
+    },
+    /// Bytes that hold no sound unit.
+    Bytes(Range<u64>),
+    /// The range tombstones: keys they deleted may be back. Told only if there were any, or if
+    /// nobody can say.
+    RangeTombstones,
+}
+
+/// What a salvage came to.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct SalvageReport {
+    pub(crate) entries: u64,
+    pub(crate) value_bytes: u64,
+    /// With effective sequence numbers.
+    pub(crate) range_tombstones: Vec<RangeTombstone>,
+    pub(crate) losses: Vec<Loss>,
+}
+
+/// Hands every sound entry of the table at `path` to `sink`, in internal order. `expect` is the id
+/// the file should have, for one that lost both header and footer.
+pub(crate) fn salvage(
+    vfs: &dyn Vfs,
+    path: &Path,
+    expect: Option<FileId>,
+    seq_base: SeqNo,
+    sink: &mut dyn FnMut(SalvagedEntry<'_>) -> Result<()>,
+) -> Result<SalvageReport> {
+    // By positioned reads: a bad sector must be an error here, never a signal.
+    let mut file = TableFile::open(vfs, path, ReadMode::Pread)?;
+    let id = identify(&file, expect).map_err(|error| error.at_path(path))?;
+    file.identify(id);
+    let mut salvage = Salvage {
+        file: &file,
+        seq_base,
+        frames: HashMap::new(),
+        key_blocks: Vec::new(),
+        dictionary: None,
+        properties: None,
+        index_found: false,
+        tombstones_found: false,
+        frame: None,
+        report: SalvageReport::default(),
+    };
+    salvage
+        .survey()
+        .and_then(|()| salvage.recover(sink))
+        .map_err(|error| error.at_path(path))?;
+    Ok(salvage.report)
+}
+
+fn identify(file: &TableFile, expect: Option<FileId>) -> Result<FileId> {
+    let mut bytes = Vec::new();
+    let header = file
+        .read(&(0..HEADER_BYTES as u64), &mut bytes)
+        .and_then(|()| decode_header(&bytes));
+    let error = match header {
+        Ok(id) => return Ok(id),
+        Err(error) if error.kind() == ErrorKind::Unsupported => return Err(error),
+        Err(error) => error,
+    };
+    if let Ok(footer) = read_footer(file) {
+        return Ok(footer.id);
+    }
+    expect.ok_or(error)
+}
+
+struct Salvage<'a> {
+    file: &'a TableFile,
+    seq_base: SeqNo,
+    frames: HashMap<u32, Range<u64>>,
+    key_blocks: Vec<(u32, Range<u64>)>,
+    dictionary: Option<Dictionary>,
+    properties: Option<TableProperties>,
+    index_found: bool,
+    tombstones_found: bool,
+    /// The frame decoded last; none inside where it does not decode.
+    frame: Option<(u32, Option<Bytes>)>,
+    report: SalvageReport,
+}
+
+impl Salvage<'_> {
+    /// Finds every sound unit.
+    fn survey(&mut self) -> Result<()> {
+        let mut scan = UnitScan::new(self.file);
+        let mut last_gap = None;
+        while let Some(finding) = scan.next()? {
+            let unit = match finding {
+                Finding::Unit(unit) => unit,
+                Finding::Gap(range) => {
+                    if range.end - range.start > PADDING_BYTES_MAX {
+                        self.report.losses.push(Loss::Bytes(range.clone()));
+                    }
+                    last_gap = Some(range);
+                    continue;
+                }
+            };
+            match unit.kind {
+                UnitKind::Frame => {
+                    self.frames.entry(unit.ordinal).or_insert(unit.range);
+                }
+                UnitKind::KeyBlock => self.key_blocks.push((unit.ordinal, unit.range)),
+                kind => self.section(kind, &unit.range)?,
+            }
+        }
+        // A sound footer is no unit, so it ends the scan as a gap of its own.
+        if read_footer(self.file).is_ok()
+            && let Some(gap) = last_gap
+        {
+            let footer = self.file.len() - super::footer::FOOTER_BYTES as u64;
+            self.report
+                .losses
+                .retain(|loss| *loss != Loss::Bytes(gap.clone()));
+            if gap.start + PADDING_BYTES_MAX < footer {
+                self.report.losses.push(Loss::Bytes(gap.start..footer));
+            }
+        }
+        Ok(())
+    }
+
+    fn section(&mut self, kind: UnitKind, range: &Range<u64>) -> Result<()> {
+        let section = self.file.section(kind, range)?;
+        let bytes = self.file.bytes(&section);
+        match kind {
+            UnitKind::Dictionary => self.dictionary = Some(Dictionary::new(bytes.to_vec())),
+            UnitKind::Properties => self.properties = TableProperties::decode(bytes).ok(),
+            UnitKind::KeyIndex => self.index_found = true,
+            UnitKind::RangeTombstones => {
+                if let Ok(tombstones) = decode_tombstones(bytes, self.seq_base) {
+                    self.report.range_tombstones = tombstones;
+                    self.tombstones_found = true;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Walks the key blocks and hands out their entries.
+    fn recover(&mut self, sink: &mut dyn FnMut(SalvagedEntry<'_>) -> Result<()>) -> Result<()> {
+        let blocks = std::mem::take(&mut self.key_blocks);
+        let mut expected = 0;
+        let mut last_key = None;
+        for (ordinal, range) in &blocks {
+            let missing = *ordinal != expected;
+            self.block(range, missing, &mut last_key, sink)?;
+            expected = ordinal.saturating_add(1);
+        }
+        let complete = match &self.properties {
+            Some(properties) => properties.key_blocks == u64::from(expected),
+            // What follows the last key block was found, so that one was the last.
+            None => self.index_found,
+        };
+        if !complete {
+            self.report.losses.push(Loss::Keys {
+                after: last_key,
+                before: None,
+            });
+        }
+        let had_tombstones = self
+            .properties
+            .as_ref()
+            .is_none_or(|properties| properties.range_tombstones > 0);
+        if had_tombstones && !self.tombstones_found {
+            self.report.losses.push(Loss::RangeTombstones);
+        }
+        Ok(())
+    }
+
+    fn block(
+        &mut self,
+        range: &Range<u64>,
+        mut missing_before: bool,
+        last_key: &mut Option<Vec<u8>>,
+        sink: &mut dyn FnMut(SalvagedEntry<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut buffer = Vec::new();
+        let unit = self.file.unit(UnitKind::KeyBlock, range, &mut buffer)?;
+        KeyBlock::new(unit.stored)?.for_each(|key, entry| {
+            if std::mem::take(&mut missing_before) {
+                self.report.losses.push(Loss::Keys {
+                    after: last_key.take(),
+                    before: Some(key.to_vec()),
+                });
+            }
+            let seq = SeqNo(entry.seq.0.saturating_add(self.seq_base.0));
+            let value = match entry.place {
+                StoredPlace::Inline(value) => Some(Bytes::copy_from_slice(value)),
+                StoredPlace::Frame(place) => self.value(place)?,
+            };
+            let last = last_key.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(key);
+            let Some(value) = value else {
+                let key = key.to_vec();
+                self.report.losses.push(Loss::Value { key, seq });
+                return Ok(());
+            };
+            self.report.entries += 1;
+            self.report.value_bytes += value.len() as u64;
+            sink(SalvagedEntry {
+                key,
+                seq,
+                kind: entry.kind,
+                value,
+            })
+        })
+    }
+
+    /// The value at `place`; none if its frame is gone.
+    fn value(&mut self, place: FramePlace) -> Result<Option<Bytes>> {
+        if self
+            .frame
+            .as_ref()
+            .is_none_or(|(held, _)| *held != place.frame)
+        {
+            let frame = self.decode(place.frame)?;
+            self.frame = Some((place.frame, frame));
+        }
+        let Some((_, Some(frame))) = &self.frame else {
+            return Ok(None);
+        };
+        Ok(value_bytes(frame, place)
+            .ok()
+            .map(|value| frame.slice_ref(value)))
+    }
+
+    fn decode(&self, ordinal: u32) -> Result<Option<Bytes>> {
+        let Some(range) = self.frames.get(&ordinal) else {
+            return Ok(None);
+        };
+        let mut buffer = Vec::new();
+        let unit = self.file.unit(UnitKind::Frame, range, &mut buffer)?;
+        let mut raw = Vec::new();
+        match decode_unit(&unit, self.dictionary.as_ref(), &mut raw) {
+            Ok(()) => Ok(Some(raw.into())),
+            Err(error) if error.kind() == ErrorKind::Corruption => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Checks a whole table: every unit's checksum, every frame's decode, every entry's order and
+//! place, the filter's promise, and what the properties say.
+//!
+//! A problem does not end the check: it is noted with its place, and the rest goes on. Only a
+//! failing disk or the caller's own stop does.
+
+use std::cmp::Ordering;
+
+use super::footer::{HEADER_BYTES, decode_header};
+use super::key_block::{KeyBlock, RawEntry, StoredPlace};
+use super::properties::TableProperties;
+use super::reader::TableReader;
+use super::unit::UnitKind;
+use crate::error::{Error, ErrorKind, Result};
+use crate::iter::compare;
+use crate::table::key_hash;
+use crate::types::{EntryKind, SeqNo};
+
+/// What a check came to.
+#[derive(Debug, Default)]
+pub(crate) struct TableVerification {
+    /// Units whose checksum is right.
+    pub(crate) units: u64,
+    /// Entries seen.
+    pub(crate) entries: u64,
+    /// Bytes of values decoded.
+    pub(crate) decoded_bytes: u64,
+    /// What is wrong, each with its place in the file.
+    pub(crate) problems: Vec<Error>,
+}
+
+/// Told of each unit's stored bytes as they are checked; its error ends the check.
+pub(crate) type Progress<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
+
+impl TableReader {
+    /// Checks everything in the file.
+    pub(crate) fn verify(&self, progress: Progress<'_>) -> Result<TableVerification> {
+        let mut check = Check {
+            table: self,
+            progress,
+            report: TableVerification::default(),
+            raw_lens: Vec::new(),
+            last: None,
+            counted: TableProperties {
+                seq_min: SeqNo::MAX,
+                ..TableProperties::default()
+            },
+        };
+        check.header()?;
+        check.sections()?;
+        check.frames()?;
+        check.key_blocks()?;
+        check.properties();
+        let path = self.file.path();
+        let problems = std::mem::take(&mut check.report.problems).into_iter();
+        check.report.problems = problems.map(|problem| problem.at_path(path)).collect();
+        Ok(check.report)
+    }
+}
+
+struct Check<'a> {
+    table: &'a TableReader,
+    progress: Progress<'a>,
+    report: TableVerification,
+    /// Each frame's raw length; none where the frame is damaged, so that its entries are not
+    /// reported again.
+    raw_lens: Vec<Option<u32>>,
+    last: Option<(Vec<u8>, SeqNo)>,
+    /// Counted while walking, to be compared with the properties.
+    counted: TableProperties,
+}
+
+impl Check<'_> {
+    /// Notes a problem of the table; passes on what is not one.
+    fn note<T>(&mut self, outcome: Result<T>) -> Result<Option<T>> {
+        match outcome {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                self.report.problems.push(error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn header(&mut self) -> Result<()> {
+        let mut bytes = Vec::new();
+        let outcome = self
+            .table
+            .file
+            .read(&(0..HEADER_BYTES as u64), &mut bytes)
+            .and_then(|()| decode_header(&bytes))
+            .and_then(|id| {
+                if id == self.table.id() {
+                    return Ok(());
+                }
+                Err(Error::corruption(format!(
+                    "header has file id {id}, the footer another"
+                )))
+            });
+        self.note(outcome.map_err(|error| error.at_offset(0)))?;
+        (self.progress)(HEADER_BYTES as u64)
+    }
+
+    fn sections(&mut self) -> Result<()> {
+        let table = self.table;
+        for (kind, range) in table.sections.iter() {
+            let outcome = table.file.section(*kind, range).map(|_| ());
+            if self.note(outcome)?.is_some() {
+                self.report.units += 1;
+            }
+            (self.progress)(range.end - range.start)?;
+        }
+        Ok(())
+    }
+
+    fn frames(&mut self) -> Result<()> {
+        let directory = self.table.directory()?;
+        let count = u32::try_from(directory.len())
+            .map_err(|_| Error::corruption("frame directory exceeds 2^32 frames"))?;
+        let (mut stored, mut raw) = (Vec::new(), Vec::new());
+        for ordinal in 0..count {
+            let outcome = self.frame(ordinal, &mut stored, &mut raw);
+            let raw_len = self.note(outcome)?;
+            self.raw_lens.push(raw_len);
+            let extent = directory.extent(ordinal).unwrap_or_default();
+            (self.progress)(extent.end - extent.start)?;
+        }
+        self.counted.frames = u64::from(count);
+        Ok(())
+    }
+
+    fn frame(&mut self, ordinal: u32, stored: &mut Vec<u8>, raw: &mut Vec<u8>) -> Result<u32> {
+        let range = self.table.directory()?.extent(ordinal)?;
+        let unit = self.table.file.unit(UnitKind::Frame, &range, stored)?;
+        self.report.units += 1;
+        self.table
+            .decode_whole(&unit, raw)
+            .map_err(|error| error.at_offset(range.start))?;
+        self.report.decoded_bytes += raw.len() as u64;
+        Ok(unit.header.raw_len)
+    }
+
+    fn key_blocks(&mut self) -> Result<()> {
+        let index = self.table.index()?;
+        let mut buffer = Vec::new();
+        for block in 0..index.len() {
+            let outcome = index.extent(block).and_then(|range| {
+                let unit = self
+                    .table
+                    .file
+                    .unit(UnitKind::KeyBlock, &range, &mut buffer)?;
+                self.report.units += 1;
+                self.key_block(block, unit.stored)
+                    .map_err(|error| error.at_offset(range.start))
+            });
+            if self.note(outcome)?.is_none() {
+                // The next block follows on what was lost, whatever that was.
+                self.last = None;
+            }
+            let extent = index.extent(block).unwrap_or_default();
+            (self.progress)(extent.end - extent.start)?;
+        }
+        self.counted.key_blocks = index.len() as u64;
+        Ok(())
+    }
+
+    fn key_block(&mut self, block: usize, stored: &[u8]) -> Result<()> {
+        let index = self.table.index()?;
+        let before = match block.checked_sub(1) {
+            Some(before) => index.separator(before)?,
+            None => &[],
+        };
+        KeyBlock::new(stored)?.for_each(|key, entry| {
+            if key < before {
+                return Err(Error::corruption(
+                    "key is less than the separator before it",
+                ));
+            }
+            self.entry(key, entry)
+        })?;
+        let separator = index.separator(block)?;
+        if self
+            .last
+            .as_ref()
+            .is_some_and(|(last, _)| separator < last.as_slice())
+        {
+            return Err(Error::corruption(
+                "separator is less than a key of its block",
+            ));
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, key: &[u8], entry: RawEntry<'_>) -> Result<()> {
+        if let Some((last, last_seq)) = &self.last
+            && compare(last, *last_seq, key, entry.seq) != Ordering::Less
+        {
+            return Err(Error::corruption(format!(
+                "entries out of order: \"{}\" after \"{}\"",
+                key.escape_ascii(),
+                last.escape_ascii()
+            )));
+        }
+        if let Some(filter) = self.table.filter()
+            && !filter.may_contain(key_hash(key))
+        {
+            return Err(Error::corruption(format!(
+                "filter denies key \"{}\"",
+                key.escape_ascii()
+            )));
+        }
+        let value_len = match entry.place {
+            StoredPlace::Inline(value) => {
+                self.counted.inline_value_bytes += value.len() as u64;
+                value.len() as u64
+            }
+            StoredPlace::Frame(place) => {
+                let raw_len = self.raw_lens.get(place.frame as usize);
+                if raw_len.is_none_or(|raw_len| raw_len.is_some_and(|len| place.end() > len)) {
+                    return Err(Error::corruption(format!(
+                        "value of key \"{}\" lies outside its frame",
+                        key.escape_ascii()
+                    )));
+                }
+                u64::from(place.len)
+            }
+        };
+        self.report.entries += 1;
+        let counted = &mut self.counted;
+        if counted.entries == 0 {
+            counted.smallest = key.to_vec();
+        }
+        counted.entries += 1;
+        counted.tombstones += u64::from(entry.kind == EntryKind::Delete);
+        counted.raw_key_bytes += key.len() as u64;
+        counted.raw_value_bytes += value_len;
+        counted.seq_min = counted.seq_min.min(entry.seq);
+        counted.seq_max = counted.seq_max.max(entry.seq);
+        let (last, last_seq) = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        *last_seq = entry.seq;
+        Ok(())
+    }
+
+    /// Compares what was counted with what the properties say. Only where nothing was damaged:
+    /// the counts of a damaged table are short.
+    fn properties(&mut self) {
+        if !self.report.problems.is_empty() {
+            return;
+        }
+        let (counted, said) = (&self.counted, self.table.properties());
+        let last = self.last.take().unwrap_or_default().0;
+        let tombstones = self.table.range_tombstones();
+        let seqs = tombstones
+            .iter()
+            .map(|it| SeqNo(it.seq.0.saturating_sub(self.table.seq_base.0)));
+        let seq_min = seqs.clone().fold(counted.seq_min, SeqNo::min);
+        let seq_max = seqs.fold(counted.seq_max, SeqNo::max);
+        let agree = [
+            ("entries", counted.entries, said.entries),
+            ("tombstones", counted.tombstones, said.tombstones),
+            (
+                "range tombstones",
+                tombstones.len() as u64,
+                said.range_tombstones,
+            ),
+            ("key bytes", counted.raw_key_bytes, said.raw_key_bytes),
+            ("value bytes", counted.raw_value_bytes, said.raw_value_bytes),
+            (
+                "inline value bytes",
+                counted.inline_value_bytes,
+                said.inline_value_bytes,
+            ),
+            ("frames", counted.frames, said.frames),
+            ("key blocks", counted.key_blocks, said.key_blocks),
+            (
+                "smallest sequence number",
+                seq_min.min(seq_max).0,
+                said.seq_min.0,
+            ),
+            ("largest sequence number", seq_max.0, said.seq_max.0),
+        ];
+        for (what, counted, said) in agree {
+            if counted != said {
+                self.report.problems.push(Error::corruption(format!(
+                    "table has {counted} {what} where its properties say {said}"
+                )));
+            }
+        }
+        if counted.smallest != said.smallest || last != said.largest {
+            self.report.problems.push(Error::corruption(
+                "table's keys are not those its properties say",
+            ));
+        }
+    }
+}
