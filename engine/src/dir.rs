@@ -27,6 +27,9 @@ pub(crate) const READERS: &str = "READERS";
 /// Names the manifest in force.
 pub(crate) const CURRENT: &str = "CURRENT";
 
+/// No store ever counts this far; a larger number is damage, or a stranger's.
+pub(crate) const FILE_NUMBER_MAX: u64 = 1 << 56;
+
 /// What a numbered file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FileKind {
@@ -62,7 +65,8 @@ pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileNumber)> {
         .into_iter()
         .find(|kind| kind.suffix() == suffix)?;
     let number = FileNumber(digits.parse().ok()?);
-    (file_name(kind, number) == name).then_some((kind, number))
+    let ours = number.0 <= FILE_NUMBER_MAX && file_name(kind, number) == name;
+    ours.then_some((kind, number))
 }
 
 /// A numbered file found in a store directory.
@@ -108,6 +112,7 @@ mod tests {
             "000001.sst",
             "._000001.table",
             "000001.TABLE",
+            "18446744073709551615.wal",
             "99999999999999999999999.wal",
         ] {
             assert_eq!(parse_file_name(name), None, "{name}");
@@ -116,7 +121,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_round_trip(number: u64) {
+        fn names_round_trip(number in 0..=FILE_NUMBER_MAX) {
             for kind in [FileKind::Manifest, FileKind::Wal, FileKind::Table] {
                 let number = FileNumber(number);
                 let name = file_name(kind, number);

@@ -48,6 +48,8 @@ pub(crate) trait InternalIterator: Send {
     /// The entry's value; empty for deletes. This is what may read and decode a frame: walking
     /// keys alone never does.
     fn value(&self) -> Result<Bytes>;
+    /// The length of the value; reads no frame.
+    fn value_len(&self) -> usize;
 }
 
 /// Deletes every entry of the keys in `start..end` that is older than `seq`.

@@ -9,7 +9,7 @@ mod compaction;
 mod db;
 mod dir;
 mod error;
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod iter;

@@ -64,6 +64,7 @@ pub struct Iter {
     upper: Bound<Bytes>,
     front: Option<Cursor>,
     back: Option<Cursor>,
+    value_len: usize,
     done: bool,
 }
 
@@ -93,8 +94,16 @@ impl Iter {
             range,
             front: None,
             back: None,
+            value_len: 0,
             done: false,
         })
+    }
+
+    /// The length of the value that the last item has in the store. For walks over keys alone,
+    /// which give no values.
+    #[must_use]
+    pub fn value_len(&self) -> usize {
+        self.value_len
     }
 
     /// A fresh cursor, not yet placed.
@@ -126,6 +135,7 @@ impl Iter {
         }
         self.lower = Bound::Excluded(found.key.clone());
         self.front = Some(front);
+        self.value_len = found.value_len;
         Ok(Some(found.value.map(|value| (found.key, value))))
     }
 
@@ -151,6 +161,7 @@ impl Iter {
         }
         self.upper = Bound::Excluded(found.key.clone());
         self.back = Some(back);
+        self.value_len = found.value_len;
         Ok(Some(found.value.map(|value| (found.key, value))))
     }
 

@@ -26,6 +26,7 @@ use super::edit::Edit;
 use super::options_codec::{put_options, take_options};
 use super::version::TableMeta;
 use crate::coding::{Cursor, put_bytes, put_u64, put_varint};
+use crate::dir::FILE_NUMBER_MAX;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::LEVEL_COUNT;
 use crate::types::{FileId, FileNumber, KeyspaceId, SeqNo};
@@ -159,13 +160,13 @@ fn take_body(tag: u8, body: &mut Cursor<'_>) -> Result<Option<Edit>> {
         TAG_REMOVE_TABLE => Edit::RemoveTable {
             keyspace: take_keyspace(body)?,
             level: take_level(body)?,
-            number: FileNumber(body.varint("file number")?),
+            number: take_file_number(body)?,
         },
         TAG_FLUSHED_UP_TO => Edit::FlushedUpTo {
             keyspace: take_keyspace(body)?,
             seq: take_seq(body)?,
         },
-        TAG_NEXT_FILE => Edit::NextFileNumber(FileNumber(body.varint("next file number")?)),
+        TAG_NEXT_FILE => Edit::NextFileNumber(take_file_number(body)?),
         TAG_NEXT_KEYSPACE => Edit::NextKeyspace(body.varint_u32("next keyspace id")?),
         TAG_LAST_SEQ => Edit::LastSeq(take_seq(body)?),
         TAG_STORE_ID => Edit::StoreId(FileId(body.u64("store id")?)),
@@ -198,7 +199,7 @@ fn put_table(out: &mut Vec<u8>, table: &TableMeta) {
 }
 
 fn take_table(body: &mut Cursor<'_>) -> Result<TableMeta> {
-    let number = FileNumber(body.varint("file number")?);
+    let number = take_file_number(body)?;
     let id = FileId(body.u64("file id")?);
     let stored_bytes = body.varint("stored bytes")?;
     let raw_bytes = body.varint("raw bytes")?;
@@ -231,6 +232,15 @@ fn take_table(body: &mut Cursor<'_>) -> Result<TableMeta> {
 
 fn take_keyspace(body: &mut Cursor<'_>) -> Result<KeyspaceId> {
     body.varint_u32("keyspace id").map(KeyspaceId)
+}
+
+fn take_file_number(body: &mut Cursor<'_>) -> Result<FileNumber> {
+    let number = body.varint("file number")?;
+    if number <= FILE_NUMBER_MAX {
+        return Ok(FileNumber(number));
+    }
+    let message = format!("file number {number} is out of range");
+    Err(Error::corruption(message))
 }
 
 fn take_level(body: &mut Cursor<'_>) -> Result<u8> {

@@ -160,4 +160,8 @@ impl InternalIterator for MemtableIter {
     fn value(&self) -> Result<Bytes> {
         Ok(self.current().value.clone())
     }
+
+    fn value_len(&self) -> usize {
+        self.current().value.len()
+    }
 }

@@ -172,6 +172,10 @@ impl InternalIterator for LevelIter {
     fn value(&self) -> Result<Bytes> {
         self.cursor().value()
     }
+
+    fn value_len(&self) -> usize {
+        self.cursor().value_len()
+    }
 }
 
 #[cfg(test)]

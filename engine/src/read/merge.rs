@@ -185,6 +185,10 @@ impl InternalIterator for MergingIter {
     fn value(&self) -> Result<Bytes> {
         self.top().value()
     }
+
+    fn value_len(&self) -> usize {
+        self.top().value_len()
+    }
 }
 
 #[cfg(test)]

@@ -127,6 +127,10 @@ impl InternalIterator for VecIter {
     fn value(&self) -> Result<Bytes> {
         Ok(self.entries[self.at.unwrap()].value.clone())
     }
+
+    fn value_len(&self) -> usize {
+        self.entries[self.at.unwrap()].value.len()
+    }
 }
 
 /// Up to thirty distinct entries over few keys.

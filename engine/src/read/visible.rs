@@ -20,6 +20,8 @@ pub(crate) struct Visible {
     pub(crate) key: Bytes,
     /// Empty if keys alone were asked for. An error costs this value only.
     pub(crate) value: Result<Bytes>,
+    /// The value's length, whether or not it was fetched.
+    pub(crate) value_len: usize,
 }
 
 /// See the module's head.
@@ -66,20 +68,32 @@ impl<I: InternalIterator> VisibleCursor<I> {
                 && tombstones.covering(entry.user_key, self.seq) <= entry.seq;
             self.key.clear();
             self.key.extend_from_slice(entry.user_key);
-            let value = match lives {
-                true if !self.keys_only => Some(self.merge.value()),
-                true => Some(Ok(Bytes::new())),
-                false => None,
-            };
+            let value = lives.then(|| self.value());
             let skipped = self.skip_key();
-            if let Some(value) = value {
+            if let Some((value, value_len)) = value {
                 self.pending = skipped.err();
-                let key = Bytes::copy_from_slice(&self.key);
-                return Ok(Some(Visible { key, value }));
+                return Ok(Some(self.visible(value, value_len)));
             }
             skipped?;
         }
         Ok(None)
+    }
+
+    /// The value the merge stands on, where it is asked for, and its length.
+    fn value(&self) -> (Result<Bytes>, usize) {
+        let value = match self.keys_only {
+            true => Ok(Bytes::new()),
+            false => self.merge.value(),
+        };
+        (value, self.merge.value_len())
+    }
+
+    fn visible(&self, value: Result<Bytes>, value_len: usize) -> Visible {
+        Visible {
+            key: Bytes::copy_from_slice(&self.key),
+            value,
+            value_len,
+        }
     }
 
     /// Goes on to the next key.
@@ -112,17 +126,12 @@ impl<I: InternalIterator> VisibleCursor<I> {
                 }
                 if entry.seq <= self.seq {
                     let lives = entry.kind == EntryKind::Put && covered <= entry.seq;
-                    newest = match lives {
-                        true if !self.keys_only => Some(self.merge.value()),
-                        true => Some(Ok(Bytes::new())),
-                        false => None,
-                    };
+                    newest = lives.then(|| self.value());
                 }
                 self.merge.prev()?;
             }
-            if let Some(value) = newest {
-                let key = Bytes::copy_from_slice(&self.key);
-                return Ok(Some(Visible { key, value }));
+            if let Some((value, value_len)) = newest {
+                return Ok(Some(self.visible(value, value_len)));
             }
         }
         Ok(None)

@@ -78,14 +78,6 @@ impl TableReader {
 }
 
 impl TableIter {
-    /// Length of the entry's value, without reading it.
-    pub(crate) fn value_len(&self) -> usize {
-        match &self.entry.place {
-            EntryPlace::Inline(range) => range.len(),
-            EntryPlace::Frame(place) => place.len as usize,
-        }
-    }
-
     fn block_bytes(&self) -> Result<&[u8]> {
         let block = self.block.as_ref().ok_or_else(unpositioned)?;
         match &block.bytes {
@@ -337,6 +329,13 @@ impl InternalIterator for TableIter {
                 Ok(Bytes::copy_from_slice(value))
             }
             EntryPlace::Frame(place) => self.framed_value(*place),
+        }
+    }
+
+    fn value_len(&self) -> usize {
+        match &self.entry.place {
+            EntryPlace::Inline(range) => range.len(),
+            EntryPlace::Frame(place) => place.len as usize,
         }
     }
 }
