@@ -2,6 +2,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod cache;
+mod cancel;
 mod checksum;
 mod codec;
 mod coding;
@@ -26,6 +27,8 @@ mod types;
 pub mod vfs;
 mod wal;
 
+pub use cancel::CancelToken;
+pub use compaction::{CompactOptions, CompactionProgress, CompactionReport};
 pub use db::{Batch, Db, Iter, IterOptions, KEYSPACE_NAME_BYTES_MAX, Keyspace, Snapshot};
 pub use error::{Error, ErrorKind, Result};
 pub use options::{

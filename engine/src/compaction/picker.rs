@@ -43,19 +43,31 @@ pub(crate) struct Picker<'a> {
     pub(crate) covered_entries: &'a dyn Fn(&TableMeta) -> u64,
 }
 
+/// What to do next, and how much it matters beside other keyspaces' picks.
+#[derive(Debug)]
+pub(crate) struct Pick {
+    /// A thousand for a level that just reached its target, two thousand for one at twice it.
+    pub(crate) urgency: u128,
+    pub(crate) plan: Plan,
+}
+
 impl Picker<'_> {
     /// The most urgent compaction that can run beside the running ones, if any is needed.
-    pub(crate) fn pick(&self) -> Option<Plan> {
+    pub(crate) fn pick(&self) -> Option<Pick> {
         let targets = LevelTargets::new(self.version, self.options);
-        let urgent = self.levels_over_target(&targets);
-        urgent
-            .into_iter()
-            .find_map(|level| self.pick_from(level, &targets))
-            .or_else(|| self.pick_tombstones(&targets))
+        let urgent = self.levels_over_target(&targets).into_iter();
+        let mut picks = urgent.filter_map(|(urgency, level)| {
+            let plan = self.pick_from(level)?;
+            Some(Pick { urgency, plan })
+        });
+        picks.next().or_else(|| {
+            let plan = self.pick_tombstones()?;
+            Some(Pick { urgency: 0, plan })
+        })
     }
 
-    /// The levels that exceed their targets, by how much, the most urgent first.
-    fn levels_over_target(&self, targets: &LevelTargets) -> Vec<usize> {
+    /// The levels that exceed their targets with by how much, the most urgent first.
+    fn levels_over_target(&self, targets: &LevelTargets) -> Vec<(u128, usize)> {
         let mut scores = Vec::new();
         for (level, target) in targets.bytes.iter().enumerate().take(LAST_LEVEL) {
             let idle = self.idle(level);
@@ -71,7 +83,7 @@ impl Picker<'_> {
             }
         }
         scores.sort_by_key(|&(score, level)| (std::cmp::Reverse(score), level));
-        scores.into_iter().map(|(_, level)| level).collect()
+        scores
     }
 
     fn idle(&self, level: usize) -> impl Iterator<Item = &Arc<TableMeta>> {
@@ -79,9 +91,9 @@ impl Picker<'_> {
         tables.filter(|table| !self.busy.holds(table))
     }
 
-    fn pick_from(&self, level: usize, targets: &LevelTargets) -> Option<Plan> {
+    fn pick_from(&self, level: usize) -> Option<Plan> {
         if level == 0 {
-            let plans = self.young_plans(Reason::YoungTables, targets).into_iter();
+            let plans = self.young_plans(Reason::YoungTables).into_iter();
             // The first of the largest; max_by_key would return the last.
             return plans.rev().max_by_key(young_count);
         }
@@ -99,8 +111,8 @@ impl Picker<'_> {
     }
 
     /// Every compaction out of L0 that can run now. Plans touch disjoint spans, in key order.
-    fn young_plans(&self, reason: Reason, targets: &LevelTargets) -> Vec<Plan> {
-        let output_level = targets.base_level;
+    pub(crate) fn young_plans(&self, reason: Reason) -> Vec<Plan> {
+        let output_level = LevelTargets::new(self.version, self.options).base_level;
         let mut tables: Vec<Input> = self
             .takeable_young_tables()
             .into_iter()
@@ -113,7 +125,9 @@ impl Picker<'_> {
         }));
         let groups = connected(tables).into_iter();
         let plans = groups.filter_map(|inputs| {
-            let young = inputs.iter().any(|input| input.level == 0);
+            if inputs.iter().all(|input| input.level != 0) {
+                return None;
+            }
             let mut plan = Plan {
                 reason,
                 inputs,
@@ -121,7 +135,7 @@ impl Picker<'_> {
                 trivial_move: false,
             };
             plan.trivial_move = self.can_move(0, &plan);
-            (young && !self.busy.conflicts(&plan)).then_some(plan)
+            (!self.busy.conflicts(&plan)).then_some(plan)
         });
         plans.collect()
     }
@@ -142,7 +156,7 @@ impl Picker<'_> {
     }
 
     /// One table of a sorted level and what it overlaps in the next.
-    fn plan_down(&self, reason: Reason, level: usize, table: &Arc<TableMeta>) -> Plan {
+    pub(crate) fn plan_down(&self, reason: Reason, level: usize, table: &Arc<TableMeta>) -> Plan {
         let output_level = level + 1;
         let mut inputs = vec![Input {
             level,
@@ -204,7 +218,7 @@ impl Picker<'_> {
 
     /// Whether the plan's inputs, all of `level`, can change level as they are: they overlap
     /// nothing, are written as the output level's tables are, and bring no tombstones to the
-    /// last level.
+    /// last level (nor, where the caller asked for a clean one, shadowed versions).
     fn can_move(&self, level: usize, plan: &Plan) -> bool {
         let output_level = plan.output_level;
         let written_alike = self.options.levels.get(level) == self.options.levels.get(output_level);
@@ -228,7 +242,10 @@ impl Picker<'_> {
         };
         written_alike
             && plan.inputs.iter().all(|Input { level: from, table }| {
-                let clean = table.tombstones == 0 && table.range_tombstones == 0;
+                let clean = match plan.reason {
+                    Reason::Manual => !may_hold_garbage(table),
+                    _ => table.tombstones == 0 && table.range_tombstones == 0,
+                };
                 *from == level
                     && (clean || output_level != LAST_LEVEL)
                     && grandparent_bytes(table) <= bytes_max
@@ -237,21 +254,16 @@ impl Picker<'_> {
     }
 
     /// A compaction on the account of tombstones alone.
-    fn pick_tombstones(&self, targets: &LevelTargets) -> Option<Plan> {
+    fn pick_tombstones(&self) -> Option<Plan> {
         (0..=LAST_LEVEL).rev().find_map(|level| {
             let dense = self.idle(level).filter(|table| self.is_dense(table));
             dense
-                .filter_map(|table| self.plan_tombstones(level, table, targets))
+                .filter_map(|table| self.plan_tombstones(level, table))
                 .find(|plan| !self.busy.conflicts(plan))
         })
     }
 
-    fn plan_tombstones(
-        &self,
-        level: usize,
-        table: &Arc<TableMeta>,
-        targets: &LevelTargets,
-    ) -> Option<Plan> {
+    fn plan_tombstones(&self, level: usize, table: &Arc<TableMeta>) -> Option<Plan> {
         if level == LAST_LEVEL {
             // Rewritten in place, once no reader needs them: otherwise it would be in vain.
             return (table.seq_max <= self.oldest_seq).then(|| Plan {
@@ -265,7 +277,7 @@ impl Picker<'_> {
             });
         }
         let mut plan = if level == 0 {
-            let plans = self.young_plans(Reason::Tombstones, targets);
+            let plans = self.young_plans(Reason::Tombstones);
             plans.into_iter().find(|plan| {
                 let mut inputs = plan.inputs.iter();
                 inputs.any(|input| input.table.number == table.number)
@@ -315,6 +327,12 @@ impl Picker<'_> {
         };
         table.tombstones.saturating_add(by_ranges)
     }
+}
+
+/// Whether a table of the last level may hold what a rewrite would drop. Entries that share one
+/// sequence number have keys of their own.
+pub(crate) fn may_hold_garbage(table: &TableMeta) -> bool {
+    table.tombstones > 0 || table.range_tombstones > 0 || table.seq_min != table.seq_max
 }
 
 fn young_count(plan: &Plan) -> usize {

@@ -1,6 +1,6 @@
 //! What a compaction is to do, and which parts of a keyspace running jobs have taken.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -95,7 +95,8 @@ pub(crate) struct JobId(pub(crate) u64);
 /// where they do not meet.
 #[derive(Debug, Default)]
 pub(crate) struct Busy {
-    tables: HashSet<FileNumber>,
+    /// Who holds a table; the last to take it, where a job took it over from itself.
+    tables: HashMap<FileNumber, JobId>,
     holders: Vec<Holder>,
 }
 
@@ -110,7 +111,7 @@ struct Holder {
 impl Busy {
     /// Whether a job holds the table.
     pub(crate) fn holds(&self, table: &TableMeta) -> bool {
-        self.tables.contains(&table.number)
+        self.tables.contains_key(&table.number)
     }
 
     /// Whether a running job will write into `level` within `span`.
@@ -126,7 +127,14 @@ impl Busy {
 
     /// Whether the plan meets a running job.
     pub(crate) fn conflicts(&self, plan: &Plan) -> bool {
-        plan.inputs.iter().any(|input| self.holds(&input.table))
+        self.conflicts_beside(plan, None)
+    }
+
+    /// Whether the plan meets a running job other than `own`.
+    pub(crate) fn conflicts_beside(&self, plan: &Plan, own: Option<JobId>) -> bool {
+        let mut inputs = plan.inputs.iter();
+        let holder = |input: &Input| self.tables.get(&input.table.number).copied();
+        inputs.any(|input| holder(input).is_some_and(|job| Some(job) != own))
             || plan
                 .span()
                 .is_some_and(|span| self.writes_into(plan.output_level, &span))
@@ -147,7 +155,7 @@ impl Busy {
         tables: Vec<FileNumber>,
         output: Option<(usize, Span)>,
     ) {
-        self.tables.extend(&tables);
+        self.tables.extend(tables.iter().map(|table| (*table, job)));
         self.holders.push(Holder {
             job,
             tables,
@@ -159,7 +167,9 @@ impl Busy {
     pub(crate) fn release(&mut self, job: JobId) {
         self.holders.retain(|holder| holder.job != job);
         self.tables.clear();
-        let held = self.holders.iter().flat_map(|holder| &holder.tables);
-        self.tables.extend(held);
+        for holder in &self.holders {
+            let tables = holder.tables.iter();
+            self.tables.extend(tables.map(|table| (*table, holder.job)));
+        }
     }
 }

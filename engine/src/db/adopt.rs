@@ -16,12 +16,13 @@ impl DbInner {
     /// Gives the adopted tables their place in the history, newer than every write before and older
     /// than every write after, and makes them durable and visible as one.
     ///
-    /// `plan` is given the state that its edits will change and the sequence number that is to be
-    /// the tables' base. Where memtables hold keys of the ranges they are flushed first, because a
+    /// `plan` is given the state that its edits will change and the first of `seq_count` sequence
+    /// numbers, which are the tables' bases. Where memtables hold keys of the ranges they are flushed first, because a
     /// memtable must never be older than a table below it. Writers wait meanwhile, readers do not.
     pub(crate) fn adopt(
         &self,
         adoptions: &[Adoption<'_>],
+        seq_count: u64,
         plan: impl FnOnce(&ManifestState, SeqNo) -> Result<Vec<Edit>>,
     ) -> Result<SeqNo> {
         let mut state = self.write.state.lock();
@@ -32,13 +33,14 @@ impl DbInner {
             self.seal(&mut state);
             self.wait_for_flushes()?;
         }
-        let seq = SeqNo(state.last_seq.0 + 1);
+        let first_seq = SeqNo(state.last_seq.0 + 1);
+        let seq = SeqNo(state.last_seq.0 + seq_count);
         if seq > SeqNo::MAX {
             return Err(Error::limit("the store's sequence numbers are used up").at_path(&self.dir));
         }
         self.commit_planned(
             |manifest| {
-                let mut edits = plan(manifest, seq)?;
+                let mut edits = plan(manifest, first_seq)?;
                 edits.push(Edit::LastSeq(seq));
                 Ok(edits)
             },

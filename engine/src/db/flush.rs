@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::inner::DbInner;
-use super::pipeline::Generation;
+use super::pipeline::{Generation, Stage};
 use super::space::Space;
 use crate::error::{Error, Result};
 use crate::iter::InternalIterator;
@@ -27,7 +27,7 @@ impl DbInner {
         };
         if let Err(error) = self.flush_generation(&generation) {
             tracing::warn!(%error, "flush failed");
-            self.pipeline.fail(&error);
+            self.pipeline.fail(Stage::Flush, &error);
             return Err(error);
         }
         Ok(true)

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::background::Background;
 use super::batch::Batch;
 use super::inner::DbInner;
 use super::keyspace::Keyspace;
@@ -34,7 +33,6 @@ pub struct Db {
 #[derive(Debug)]
 struct Core {
     inner: Arc<DbInner>,
-    background: Background,
 }
 
 impl Drop for Core {
@@ -50,8 +48,7 @@ impl Core {
             return Ok(());
         }
         self.inner.pipeline.close();
-        self.inner.work.stop();
-        self.background.join();
+        self.inner.scheduler.shut_down(&self.inner.work);
         let closed = self.inner.close_log();
         *self.inner.lock.lock() = None;
         closed
@@ -66,8 +63,10 @@ impl Db {
     /// ([`ErrorKind::InvalidInput`]), or a store of another format ([`ErrorKind::Unsupported`]).
     pub fn open(path: impl AsRef<Path>, options: DbOptions) -> Result<Self> {
         let inner = open_writer(path.as_ref(), options)?;
-        let background = Background::start(&inner)?;
-        Ok(Self::from_parts(inner, background))
+        // From here on, dropping the handle ends the threads.
+        let db = Self::from_parts(inner);
+        db.inner().scheduler.start(db.inner())?;
+        Ok(db)
     }
 
     /// Opens a store for reading, beside a writer and other readers. Sees what had reached the disk
@@ -76,12 +75,12 @@ impl Db {
     /// What the log holds and no table yet is kept in memory.
     pub fn open_read_only(path: impl AsRef<Path>, options: DbOptions) -> Result<Self> {
         let inner = open_reader(path.as_ref(), options)?;
-        Ok(Self::from_parts(inner, Background::none()))
+        Ok(Self::from_parts(inner))
     }
 
-    fn from_parts(inner: Arc<DbInner>, background: Background) -> Self {
+    fn from_parts(inner: Arc<DbInner>) -> Self {
         Self {
-            core: Arc::new(Core { inner, background }),
+            core: Arc::new(Core { inner }),
         }
     }
 
@@ -163,7 +162,7 @@ impl Db {
         self.inner().sync_log()
     }
 
-    /// Closes the store for all its handles: waits for running background work, syncs the log and
+    /// Closes the store for all its handles: cancels compactions, waits for running flushes, syncs the log and
     /// releases the lock. Later calls fail with [`ErrorKind::Closed`].
     pub fn close(&self) -> Result<()> {
         self.core.close()

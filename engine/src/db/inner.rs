@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 use super::commit::Obsolete;
-use super::pipeline::{Pipeline, closed};
+use super::pipeline::{Pipeline, Stage, closed};
 use super::snapshots::SnapshotList;
 use super::space::Space;
 use super::tables::TableCache;
@@ -28,6 +28,7 @@ use super::work::WorkSignal;
 use super::write::WritePath;
 use crate::cache::FrameCache;
 use crate::codec::CompressionPool;
+use crate::compaction::Scheduler;
 use crate::dir::{FileKind, file_path};
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{FileNumbers, Manifest, Version};
@@ -60,6 +61,7 @@ pub(crate) struct DbInner {
     pub(super) workers: WorkerPool,
     pub(super) obsolete: Mutex<Obsolete>,
     pub(super) work: WorkSignal,
+    pub(super) scheduler: Scheduler,
     pub(super) closed: AtomicBool,
     /// The failure after which nothing may be written until the store is opened again.
     pub(super) failure: Mutex<Option<Error>>,
@@ -92,6 +94,11 @@ impl DbInner {
     /// What background threads wait on.
     pub(crate) fn work(&self) -> &WorkSignal {
         &self.work
+    }
+
+    /// Who compacts what.
+    pub(crate) fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
     }
 
     /// A number that no file of this store ever had.
@@ -164,7 +171,7 @@ impl DbInner {
     }
 
     /// Refuses every write from here on: what is on disk may not be what memory says.
-    pub(super) fn latch_failure(&self, error: &Error) {
+    pub(crate) fn latch_failure(&self, error: &Error) {
         let mut failure = self.failure.lock();
         if failure.is_none() {
             tracing::error!(%error, "the store refuses writes from here on");
@@ -172,7 +179,15 @@ impl DbInner {
         }
         self.failed.store(true, Ordering::Release);
         drop(failure);
-        self.pipeline.fail(error);
+        self.pipeline.fail(Stage::Flush, error);
+        self.pipeline.fail(Stage::Compaction, error);
+    }
+}
+
+impl DbInner {
+    /// Tells writers that wait for compaction that it failed.
+    pub(crate) fn compaction_failed(&self, error: &Error) {
+        self.pipeline.fail(Stage::Compaction, error);
     }
 }
 

@@ -6,7 +6,6 @@
 //! `keyspace`, `snapshot` and `batch` are the public face.
 
 mod adopt;
-mod background;
 mod batch;
 mod commit;
 mod flush;
@@ -36,3 +35,4 @@ pub use keyspace::Keyspace;
 pub use snapshot::Snapshot;
 pub(crate) use space::{Space, View};
 pub(crate) use tables::TableOpener;
+pub(crate) use work::WorkSignal;

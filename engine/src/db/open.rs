@@ -210,6 +210,7 @@ fn build(
         workers: WorkerPool::new(cores.saturating_sub(1)),
         obsolete: Mutex::default(),
         work: Default::default(),
+        scheduler: Default::default(),
         closed: AtomicBool::new(false),
         failure: Mutex::default(),
         failed: AtomicBool::new(false),

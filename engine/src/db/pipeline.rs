@@ -33,14 +33,42 @@ impl Generation {
     }
 }
 
+/// What one who waits may depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Flush,
+    Compaction,
+}
+
+/// Failed jobs of a stage so far, and the last one's error.
+#[derive(Debug, Default)]
+struct Failures {
+    count: u64,
+    last: Option<Error>,
+}
+
+/// How many jobs had failed, by the stages that matter, when someone began to wait.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    seen: Vec<(Stage, u64)>,
+}
+
 #[derive(Debug, Default)]
 struct State {
     /// Oldest first.
     sealed: VecDeque<Arc<Generation>>,
-    /// Failed background jobs so far, and the last one's error.
-    failures: u64,
-    last_failure: Option<Error>,
+    flush: Failures,
+    compaction: Failures,
     closed: bool,
+}
+
+impl State {
+    fn failures(&self, stage: Stage) -> &Failures {
+        match stage {
+            Stage::Flush => &self.flush,
+            Stage::Compaction => &self.compaction,
+        }
+    }
 }
 
 /// See the module's head.
@@ -83,11 +111,15 @@ impl Pipeline {
         self.changed.notify_all();
     }
 
-    /// Wakes those who wait with the error of a background job.
-    pub(crate) fn fail(&self, error: &Error) {
+    /// Wakes those who wait for a stage with the error of its job.
+    pub(crate) fn fail(&self, stage: Stage, error: &Error) {
         let mut state = self.state.lock();
-        state.failures += 1;
-        state.last_failure = Some(error.duplicate());
+        let failures = match stage {
+            Stage::Flush => &mut state.flush,
+            Stage::Compaction => &mut state.compaction,
+        };
+        failures.count += 1;
+        failures.last = Some(error.duplicate());
         drop(state);
         self.changed.notify_all();
     }
@@ -98,17 +130,23 @@ impl Pipeline {
         self.changed.notify_all();
     }
 
-    /// How many background jobs have failed. One who waits takes it **before** it asks for work
-    /// to be done.
-    pub(crate) fn failures(&self) -> u64 {
-        self.state.lock().failures
+    /// Begins to wait for jobs of these stages; called **before** work is asked for, so that a
+    /// failure in between is not missed.
+    pub(crate) fn begin_wait(&self, stages: &[Stage]) -> Wait {
+        let state = self.state.lock();
+        let seen = stages
+            .iter()
+            .map(|stage| (*stage, state.failures(*stage).count));
+        Wait {
+            seen: seen.collect(),
+        }
     }
 
-    /// Waits until `ready`, which is given the number of sealed generations. Fails when more than
-    /// `failures` background jobs have failed, or when the store is closed.
+    /// Waits until `ready`, which is given the number of sealed generations. Fails when a job that
+    /// matters has failed since the wait began, or when the store is closed.
     pub(crate) fn wait_until(
         &self,
-        failures: u64,
+        wait: &Wait,
         mut ready: impl FnMut(usize) -> bool,
     ) -> Result<()> {
         let mut state = self.state.lock();
@@ -119,9 +157,12 @@ impl Pipeline {
             if state.closed {
                 return Err(closed());
             }
-            if state.failures != failures {
-                let failure = state.last_failure.as_ref();
-                return Err(failure.map_or_else(closed, Error::duplicate));
+            let mut failures = wait
+                .seen
+                .iter()
+                .map(|(stage, seen)| (state.failures(*stage), seen));
+            if let Some((failure, _)) = failures.find(|(failures, seen)| failures.count != **seen) {
+                return Err(failure.last.as_ref().map_or_else(closed, Error::duplicate));
             }
             self.changed.wait(&mut state);
         }

@@ -1,6 +1,8 @@
 //! How background threads learn that there may be something to do: a counter under a mutex, and a
 //! condition variable. Nobody polls and nobody sleeps.
 
+use std::time::Instant;
+
 use parking_lot::{Condvar, Mutex};
 
 #[derive(Debug, Default)]
@@ -36,11 +38,19 @@ impl WorkSignal {
         self.state.lock().generation
     }
 
-    /// Waits until the counter has moved on from `seen`; false when the thread is to end.
-    pub(crate) fn wait(&self, seen: u64) -> bool {
+    /// Waits until the counter has moved on from `seen`, or until `deadline` if there is one;
+    /// false when the thread is to end.
+    pub(crate) fn wait_until(&self, seen: u64, deadline: Option<Instant>) -> bool {
         let mut state = self.state.lock();
         while state.generation == seen && !state.stopping {
-            self.changed.wait(&mut state);
+            match deadline {
+                None => self.changed.wait(&mut state),
+                Some(deadline) => {
+                    if self.changed.wait_until(&mut state, deadline).timed_out() {
+                        break;
+                    }
+                }
+            }
         }
         !state.stopping
     }

@@ -22,7 +22,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::batch::Encoded;
 use super::inner::DbInner;
-use super::pipeline::Generation;
+use super::pipeline::{Generation, Stage};
 use super::space::Space;
 use crate::dir::{FileKind, file_path};
 use crate::error::{Error, Result};
@@ -279,9 +279,9 @@ impl DbInner {
 
     /// Waits until every sealed memtable is in tables.
     pub(super) fn wait_for_flushes(&self) -> Result<()> {
-        let failures = self.pipeline.failures();
+        let wait = self.pipeline.begin_wait(&[Stage::Flush]);
         self.work.wake();
-        self.pipeline.wait_until(failures, |sealed| sealed == 0)
+        self.pipeline.wait_until(&wait, |sealed| sealed == 0)
     }
 
     /// Waits until one more generation, and the L0 tables it will become, are welcome.
@@ -294,8 +294,8 @@ impl DbInner {
         if has_room(self.pipeline.len()) {
             return Ok(());
         }
-        let failures = self.pipeline.failures();
-        self.work.wake();
+        let wait = self.pipeline.begin_wait(&[Stage::Flush, Stage::Compaction]);
+        self.scheduler.retry_now(&self.work);
         let begun = Instant::now();
         let sealed = self.pipeline.len();
         tracing::info!(
@@ -303,7 +303,7 @@ impl DbInner {
             l0_tables = self.l0_tables_max(),
             "writers wait for room"
         );
-        let waited = self.pipeline.wait_until(failures, has_room);
+        let waited = self.pipeline.wait_until(&wait, has_room);
         let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.stats.add(Counter::WriteStalls, 1);
         self.stats.add(Counter::WriteStallMicros, micros);
@@ -313,7 +313,7 @@ impl DbInner {
 
     /// The most L0 tables that flushes left in one keyspace. Adopted tables do not count: a bulk
     /// load must not stop writers.
-    fn l0_tables_max(&self) -> usize {
+    pub(crate) fn l0_tables_max(&self) -> usize {
         let count = |space: &Arc<Space>| {
             let view = space.view();
             let tables = view.version.level(0).iter();

@@ -336,6 +336,19 @@ impl TableReader {
         Ok(unit.stored)
     }
 
+    /// Up to `count` keys that cut the table into about equal parts. They need not be keys of
+    /// entries. Reads no key block.
+    pub(crate) fn sample_keys(&self, count: usize) -> Result<Vec<Vec<u8>>> {
+        let index = self.index()?;
+        let step = (index.len() / (count + 1)).max(1);
+        // The last block's separator is the end of the table, and cuts nothing.
+        let blocks = (step - 1..index.len().saturating_sub(1)).step_by(step);
+        let keys = blocks
+            .take(count)
+            .map(|block| index.separator(block).map(<[u8]>::to_vec));
+        keys.collect()
+    }
+
     /// About how many bytes of the file the keys of `range` take, by whole key blocks.
     pub(crate) fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
         use std::ops::Bound;

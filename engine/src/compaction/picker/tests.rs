@@ -72,9 +72,11 @@ fn tree(text: &str) -> Tree {
         }
     }
     version.check().unwrap();
-    let mut options = KeyspaceOptions::default();
-    options.base_level_bytes = 1000;
-    options.table_bytes_target = 100;
+    let options = KeyspaceOptions {
+        base_level_bytes: 1000,
+        table_bytes_target: 100,
+        ..KeyspaceOptions::default()
+    };
     Tree {
         version,
         busy,
@@ -94,7 +96,7 @@ impl Tree {
             oldest_seq: self.oldest_seq,
             covered_entries: &|_| self.covered_entries,
         };
-        picker.pick()
+        picker.pick().map(|pick| pick.plan)
     }
 
     fn picked(&self) -> String {
