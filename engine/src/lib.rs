@@ -1,6 +1,7 @@
 //! An embeddable, general-purpose LSM key-value engine for values that compress well together.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod bulk;
 mod cache;
 mod cancel;
 mod checksum;
@@ -27,6 +28,11 @@ mod types;
 pub mod vfs;
 mod wal;
 
+pub use bulk::{
+    BulkLoader, BulkOptions, BulkPhase, BulkProgress, BulkReport, ExternalTable,
+    ExternalTableWriter, IngestMode, IngestOptions, IngestReport, IngestedTable, KeyspaceReport,
+    Placed,
+};
 pub use cancel::CancelToken;
 pub use compaction::{CompactOptions, CompactionProgress, CompactionReport};
 pub use db::{Batch, Db, Iter, IterOptions, KEYSPACE_NAME_BYTES_MAX, Keyspace, Snapshot};
