@@ -18,7 +18,9 @@
 mod detect;
 mod directory;
 mod item;
+mod parquet;
 mod progress;
+mod tar;
 #[cfg(test)]
 mod testing;
 
@@ -32,7 +34,9 @@ use crate::text::quote;
 pub use detect::{SourceSpec, open_source};
 pub use directory::DirectorySource;
 pub use item::{Origin, Place, Problem, ProblemKind, SourceFile, SourceItem, StatedHash};
+pub use parquet::{ColumnMapping, ParquetSource};
 pub use progress::Progress;
+pub use tar::TarSource;
 
 /// Something that holds files.
 pub trait Source: Send {
@@ -101,6 +105,8 @@ pub struct SourceOptions {
     pub honour_gitignore: bool,
     /// Directories: take files and directories whose name begins with a dot. On by default.
     pub include_hidden: bool,
+    /// Parquet: which columns hold what; found out from their names if `None`.
+    pub columns: Option<ColumnMapping>,
 }
 
 impl Default for SourceOptions {
@@ -110,6 +116,7 @@ impl Default for SourceOptions {
             file_bytes_max: VALUE_BYTES_MAX as u64,
             honour_gitignore: false,
             include_hidden: true,
+            columns: None,
         }
     }
 }

@@ -3,22 +3,17 @@
 use super::{Problem, ProblemKind, Source, SourceFile, SourceItem};
 
 /// Everything that a source yielded, in order.
+#[derive(Default)]
 pub(crate) struct Collected {
     pub(crate) files: Vec<SourceFile>,
     pub(crate) problems: Vec<Problem>,
 }
 
 pub(crate) fn collect(source: &mut dyn Source) -> Collected {
-    let mut collected = Collected {
-        files: Vec::new(),
-        problems: Vec::new(),
-    };
+    let mut collected = Collected::default();
     source
         .read(&mut |item| {
-            match item {
-                SourceItem::File(file) => collected.files.push(file),
-                SourceItem::Problem(problem) => collected.problems.push(problem),
-            }
+            collected.push(item);
             Ok(())
         })
         .unwrap();
@@ -26,6 +21,13 @@ pub(crate) fn collect(source: &mut dyn Source) -> Collected {
 }
 
 impl Collected {
+    pub(crate) fn push(&mut self, item: SourceItem) {
+        match item {
+            SourceItem::File(file) => self.files.push(file),
+            SourceItem::Problem(problem) => self.problems.push(problem),
+        }
+    }
+
     pub(crate) fn paths(&self) -> Vec<&str> {
         let paths = self.files.iter().filter_map(|file| file.path.as_deref());
         paths
