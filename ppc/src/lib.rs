@@ -3,8 +3,11 @@
 //! Contents live under [`PpcKey`]s, which put files of one extension and one name side by side, so
 //! that the engine's tables compress them together; they are found by [`Swhid`] as well.
 
+pub mod archive;
 pub mod hash;
+pub mod import;
 pub mod key;
+pub mod progress;
 pub mod source;
 pub mod swhid;
 #[cfg(test)]

@@ -1,0 +1,226 @@
+//! Import: from any number of sources into an archive.
+//!
+//! ```text
+//! reader ──batches──▶ hashing workers ──batches──▶ loader (in reading order) ──▶ bulk loader
+//!    ▲                                                 │
+//!    └────────────── bytes given back ◀────────────────┘
+//! ```
+//!
+//! Invariants:
+//! 1. The loader takes items in the order they were read, whichever worker was faster: which name a
+//!    repeated content gets does not depend on threads.
+//! 2. What is committed is a prefix of what was read, less what was left out. So an import that was
+//!    cut off at any moment and is run again skips what it committed, stores the rest under the
+//!    same names, and ends as if never cut off.
+//! 3. Bytes in flight, in the bulk loader and in the set of hashes stay within shares of one
+//!    budget, [`ImportOptions::memory_bytes`].
+//!
+//! Every hash is recomputed. A stated hash that differs is reported and counted; the content is
+//! stored under its true hash, or left out with [`ImportOptions::reject_mismatches`].
+
+mod budget;
+mod loader;
+mod reader;
+mod report;
+mod seen;
+mod worker;
+
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use crossbeam_channel::Receiver;
+use ppc_engine::Counter;
+
+use crate::archive::Archive;
+use crate::progress::Observer;
+use crate::source::Source;
+use crate::{Error, Result};
+
+pub use report::{ImportReport, peak_memory_bytes};
+
+use budget::Budget;
+use loader::Loader;
+use worker::HashedBatch;
+
+/// Smallest [`ImportOptions::memory_bytes`].
+pub const MEMORY_BYTES_MIN: u64 = 256 << 20;
+
+/// How to import.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ImportOptions {
+    /// Resident memory of the process to stay within. At least [`MEMORY_BYTES_MIN`]; default 1 GiB.
+    /// One file larger than an eighth of it may exceed it by its own size.
+    pub memory_bytes: u64,
+    /// Threads that hash. Default: the machine's cores.
+    pub threads: usize,
+    /// Leave files out whose stated hash is not their content's.
+    pub reject_mismatches: bool,
+    /// Raw bytes after which what was read is committed. What was read since the last commit is
+    /// lost when the process dies; each commit makes tables that overlap the earlier ones, which
+    /// compaction then merges. Default 16 GiB.
+    pub commit_bytes: u64,
+}
+
+impl Default for ImportOptions {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 1 << 30,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            reject_mismatches: false,
+            commit_bytes: 16 << 30,
+        }
+    }
+}
+
+impl ImportOptions {
+    /// Fails on values outside the documented ranges, naming the option.
+    pub fn validate(&self) -> Result<()> {
+        let at_least = |name: &str, value: u64, min: u64| {
+            if value >= min {
+                return Ok(());
+            }
+            Err(Error::invalid_input(format!(
+                "{name} is {value}; it must be at least {min}"
+            )))
+        };
+        at_least("memory_bytes", self.memory_bytes, MEMORY_BYTES_MIN)?;
+        at_least("threads", self.threads as u64, 1)?;
+        at_least("commit_bytes", self.commit_bytes, 1)
+    }
+}
+
+/// Reads `sources` in order and stores what the archive lacks.
+///
+/// An error of a source, or of the store, ends the import; what is not committed by then is left
+/// out, and a second run goes on from the last commit. Asked by the observer to finish, it commits
+/// what was read and says so in the report; asked to abandon, it fails with
+/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
+pub fn import(
+    archive: &Archive,
+    sources: &mut [Box<dyn Source>],
+    options: &ImportOptions,
+    observer: &dyn Observer,
+) -> Result<ImportReport> {
+    options.validate()?;
+    let start = Instant::now();
+    let before = Meter::read(archive);
+    let context = Context {
+        archive,
+        options,
+        observer,
+        shares: Shares::of(options.memory_bytes),
+        commits: &AtomicU64::new(0),
+    };
+    let mut report = run_threads(sources, context)?;
+    let after = Meter::read(archive);
+    report.elapsed = start.elapsed();
+    report.stored_bytes_before = before.stored_bytes;
+    report.stored_bytes_after = after.stored_bytes;
+    report.written_bytes = after.written_bytes - before.written_bytes;
+    report.peak_memory_bytes = peak_memory_bytes();
+    Ok(report)
+}
+
+/// What the threads of one import share.
+#[derive(Clone, Copy)]
+struct Context<'a> {
+    archive: &'a Archive,
+    options: &'a ImportOptions,
+    observer: &'a dyn Observer,
+    shares: Shares,
+    /// Commits made so far: written by the loader, read by the workers.
+    commits: &'a AtomicU64,
+}
+
+/// Runs reader and workers beside the loader, which works on this thread.
+fn run_threads(sources: &mut [Box<dyn Source>], context: Context<'_>) -> Result<ImportReport> {
+    let budget = Budget::new(context.shares.in_flight);
+    let progress = sources.iter().map(|source| source.progress().clone());
+    let loader = Loader::new(context, progress.collect());
+    std::thread::scope(|scope| {
+        // Bounded by the budget: a batch in a channel holds its permit.
+        let (batch_sender, batch_receiver) = crossbeam_channel::unbounded();
+        let (hashed_sender, hashed_receiver) = crossbeam_channel::unbounded();
+        let reader = scope.spawn({
+            let budget = &budget;
+            move || reader::run(sources, budget, batch_sender, context.observer)
+        });
+        for _ in 0..context.options.threads {
+            let (batches, hashed) = (batch_receiver.clone(), hashed_sender.clone());
+            scope.spawn(move || worker::run(context, &batches, &hashed));
+        }
+        drop((batch_receiver, hashed_sender));
+
+        let loaded = load(loader, &hashed_receiver);
+        // Whoever still waits to hand something on learns that nobody takes it.
+        drop(hashed_receiver);
+        budget.close();
+        let read = match reader.join() {
+            Ok(read) => read,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        // The loader's error comes first: it is why the reader stopped, if both failed.
+        let loader = loaded?;
+        let read = read?;
+        let mut report = loader.finish(read.batch_count)?;
+        report.is_interrupted = read.is_interrupted;
+        Ok(report)
+    })
+}
+
+/// Loads batches until there are no more.
+fn load<'a>(mut loader: Loader<'a>, hashed: &Receiver<HashedBatch>) -> Result<Loader<'a>> {
+    for batch in hashed {
+        loader.take(batch)?;
+    }
+    Ok(loader)
+}
+
+/// Counters of the store that an import is measured by.
+struct Meter {
+    stored_bytes: u64,
+    written_bytes: u64,
+}
+
+impl Meter {
+    fn read(archive: &Archive) -> Self {
+        let counters = archive.db().stats().counters;
+        let written = [
+            Counter::WalBytesWritten,
+            Counter::FlushBytesWritten,
+            Counter::BulkTableBytesWritten,
+            Counter::CompactionBytesWritten,
+        ];
+        Self {
+            stored_bytes: archive.stored_bytes(),
+            written_bytes: written.map(|counter| counters.get(counter)).iter().sum(),
+        }
+    }
+}
+
+/// How [`ImportOptions::memory_bytes`] is shared out, in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Shares {
+    /// Contents between reader and loader.
+    in_flight: usize,
+    /// The bulk loader: its buffer, and frames being compressed.
+    loader: usize,
+    /// Hashes met since the last commit.
+    seen: usize,
+}
+
+impl Shares {
+    /// Leaves about a third to what a source decodes at once, code, stacks and the allocator.
+    fn of(memory_bytes: u64) -> Self {
+        let share = |percent: u64| {
+            let bytes = memory_bytes / 100 * percent;
+            usize::try_from(bytes).unwrap_or(usize::MAX)
+        };
+        Self {
+            in_flight: share(12),
+            loader: share(44),
+            seen: share(10),
+        }
+    }
+}
