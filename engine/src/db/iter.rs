@@ -215,16 +215,6 @@ impl std::fmt::Debug for Iter {
     }
 }
 
-impl Drop for Iter {
-    fn drop(&mut self) {
-        // Files that only this iterator still needed can be removed, which the background does.
-        self.front = None;
-        self.back = None;
-        self.view = Arc::default();
-        self.db.wake_to_purge();
-    }
-}
-
 impl DbInner {
     /// The range tombstones that may matter to a reader of `range` at `seq`.
     fn range_tombstones(
@@ -258,7 +248,7 @@ fn sources(
     let opener: Arc<dyn OpenTable> = TableOpener::new(db, fill_cache);
     let mut sources: Vec<Box<dyn InternalIterator>> = Vec::new();
     for memtable in view.memtables() {
-        if memtable.has_entries() {
+        if memtable.len() > 0 {
             sources.push(Box::new(memtable.iter()));
         }
     }

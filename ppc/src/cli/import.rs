@@ -1,0 +1,249 @@
+//! `ppc import`: from files, datasets, archives and repositories into a store.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use ppc_engine::ReadMode;
+use ppc_store::archive::ArchiveOptions;
+use ppc_store::import::{self, ImportOptions, ImportReport, MEMORY_BYTES_MIN};
+use ppc_store::source::{Source, SourceOptions, SourceSpec, open_source};
+use ppc_store::{ErrorKind, HashKind, HashKinds};
+use serde_json::json;
+
+use super::Global;
+use super::failure::Failure;
+use super::output::Output;
+use super::progress::Watcher;
+use super::size::{ByteSize, duration, grouped, percent};
+use super::store::{StoreArgs, StoringArgs};
+
+/// Store the files of folders, Parquet datasets, tar archives and git repositories
+///
+/// Makes the store if there is none. Each SOURCE is a folder, a Parquet file, a tar archive (plain,
+/// gz, zst, xz) or a git repository, all versions of all files; what it is, is told from its
+/// contents. A content that comes again, under whatever name, is stored once. Every hash is
+/// recomputed, and stated hashes that differ are reported.
+///
+/// An import can be stopped at any moment, with Ctrl-C or harder, and run again: it skips what it
+/// has committed, and ends as if it had never been stopped.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  A folder, without what .gitignore names:
+      ppc import code.ppc ~/src --gitignore
+  The Stack, within 400 MiB of memory:
+      ppc import code.ppc the-stack/data/*/*.parquet --memory 400MiB
+  A dataset with columns of its own:
+      ppc import code.ppc rows.parquet --columns content=body,path=file,sha1=digest
+  All versions in a repository, smaller and slower:
+      ppc import code.ppc linux.git --zstd-level 12 --block-size 256KiB
+  With lookups by SHA-256 as well:
+      ppc import code.ppc nixpkgs/ --index sha256")]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// What to import; several are read one after the other
+    #[arg(required = true, value_name = "SOURCE")]
+    sources: Vec<OsString>,
+    #[command(flatten)]
+    reading: ReadingArgs,
+    #[command(flatten)]
+    storing: StoringArgs,
+    #[command(flatten)]
+    index: IndexArgs,
+    /// Memory to stay within; at least 256MiB
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    memory: ByteSize,
+    /// Threads that hash and compress; the machine's cores where not given
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<usize>,
+    /// Commit whenever this much was read; a killed import loses at most that
+    #[arg(long, value_name = "SIZE", default_value = "16GiB")]
+    commit_every: ByteSize,
+    /// Write every problem to this file, one JSON document a line
+    #[arg(long, value_name = "FILE")]
+    problems: Option<PathBuf>,
+}
+
+/// How sources are read.
+#[derive(Debug, Args)]
+struct ReadingArgs {
+    /// Leave out what .gitignore files in folders name
+    #[arg(long)]
+    gitignore: bool,
+    /// Which Parquet columns to read, as FIELD=COLUMN,... with the fields content, path or name,
+    /// and sha1_git, sha1, sha256 or blake2s256; known datasets need none
+    #[arg(long, value_name = "MAPPING")]
+    columns: Option<String>,
+    /// Leave files out whose stated hash is not their content's
+    #[arg(long)]
+    reject_mismatches: bool,
+}
+
+/// Further ways to find contents.
+#[derive(Debug, Args)]
+struct IndexArgs {
+    /// Find contents by these hashes too: sha1, sha256, blake2s256. Chosen when the store is made
+    #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
+    index: Option<Vec<String>>,
+}
+
+impl IndexArgs {
+    fn indexes(&self) -> Result<Option<HashKinds>, Failure> {
+        let Some(names) = &self.index else {
+            return Ok(None);
+        };
+        let kinds = names.iter().map(|name| name.parse::<HashKind>());
+        let kinds: Result<HashKinds, _> = kinds.collect();
+        kinds
+            .map(Some)
+            .map_err(|error| Failure::Usage(error.to_string()))
+    }
+}
+
+/// What is said at the first Ctrl-C.
+const ON_INTERRUPT: &str = "committing what was read; press Ctrl-C again to drop it";
+
+pub(crate) fn run(args: ImportArgs, global: Global, out: &mut Output) -> Result<(), Failure> {
+    if args.memory.0 < MEMORY_BYTES_MIN {
+        return Err(Failure::Usage(format!(
+            "--memory is {}; an import needs at least {}",
+            args.memory,
+            ByteSize(MEMORY_BYTES_MIN)
+        )));
+    }
+    let mut options = ImportOptions::default();
+    options.memory_bytes = args.memory.0;
+    options.reject_mismatches = args.reading.reject_mismatches;
+    options.commit_bytes = args.commit_every.0.max(1);
+    options.threads = args.threads.unwrap_or(options.threads).max(1);
+
+    let mut archive_options = ArchiveOptions::default();
+    archive_options.contents = args.storing.contents()?;
+    archive_options.indexes = args.index.indexes()?;
+    archive_options.db.compression_threads = options.threads;
+    archive_options.db.read_mode = ReadMode::Pread;
+    archive_options.db.cache_bytes = 16 << 20;
+
+    // Sources first: a wrong path should not leave an empty store behind.
+    let mut sources = open_sources(&args)?;
+    let archive = args.store.open(archive_options)?;
+    let watcher = Watcher::new(global.quiet, Some(ON_INTERRUPT));
+    if let Some(path) = &args.problems {
+        watcher.log_problems_to(path)?;
+    }
+    let outcome = import::import(&archive, &mut sources, &options, &watcher);
+    watcher.finish()?;
+    let report = match outcome {
+        Ok(report) => report,
+        Err(error) if error.kind() == ErrorKind::Cancelled => {
+            return Err(Failure::Interrupted(error.to_string()));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    archive.close()?;
+    print(&report, out)?;
+    if report.is_interrupted {
+        return Err(Failure::Interrupted(
+            "stopped early, and kept what was read; run the same command again to go on".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+fn open_sources(args: &ImportArgs) -> Result<Vec<Box<dyn Source>>, Failure> {
+    let options = SourceOptions {
+        honour_gitignore: args.reading.gitignore,
+        ..SourceOptions::default()
+    };
+    let specs = args.sources.iter().map(|text| SourceSpec::parse(text));
+    let sources = specs.map(|spec| open_source(&spec, &options));
+    Ok(sources.collect::<ppc_store::Result<_>>()?)
+}
+
+fn print(report: &ImportReport, out: &mut Output) -> Result<(), Failure> {
+    if out.is_json() {
+        return out.json(&to_json(report));
+    }
+    let files = |count: u64, bytes: u64| format!("{} files, {}", grouped(count), ByteSize(bytes));
+    let mut line = |label: &str, text: String| out.line(&format!("{label:<14}{text}"));
+    line(
+        "read",
+        format!(
+            "{} in {}, {}/s",
+            files(report.files_read, report.bytes_read),
+            duration(report.elapsed),
+            ByteSize(report.bytes_per_second())
+        ),
+    )?;
+    line(
+        "stored",
+        format!(
+            "{} in {} ({})",
+            files(report.files_stored, report.raw_bytes_stored),
+            ByteSize(report.stored_bytes()),
+            percent(report.stored_bytes(), report.raw_bytes_stored)
+        ),
+    )?;
+    line(
+        "duplicates",
+        files(report.duplicates, report.duplicate_bytes),
+    )?;
+    line("stored before", files(report.present, report.present_bytes))?;
+    if report.mismatches > 0 {
+        line(
+            "mismatches",
+            format!(
+                "{} files with another hash than stated, {} left out",
+                grouped(report.mismatches),
+                grouped(report.rejected)
+            ),
+        )?;
+    }
+    for (kind, &count) in &report.problems {
+        line(kind.name(), format!("{} items left out", grouped(count)))?;
+    }
+    if let Some(amplification) = report.write_amplification() {
+        line(
+            "written",
+            format!(
+                "{}, {amplification:.2} times what was stored",
+                ByteSize(report.written_bytes)
+            ),
+        )?;
+    }
+    if let Some(peak) = report.peak_memory_bytes {
+        line("peak memory", ByteSize(peak).to_string())?;
+    }
+    Ok(())
+}
+
+fn to_json(report: &ImportReport) -> serde_json::Value {
+    let problems = report.problems.iter();
+    let problems: BTreeMap<&str, u64> = problems
+        .map(|(kind, count)| (kind.name(), *count))
+        .collect();
+    json!({
+        "files_read": report.files_read,
+        "bytes_read": report.bytes_read,
+        "files_stored": report.files_stored,
+        "raw_bytes_stored": report.raw_bytes_stored,
+        "stored_bytes": report.stored_bytes(),
+        "duplicates": report.duplicates,
+        "duplicate_bytes": report.duplicate_bytes,
+        "present": report.present,
+        "present_bytes": report.present_bytes,
+        "mismatches": report.mismatches,
+        "rejected": report.rejected,
+        "problems": problems,
+        "commits": report.commits,
+        "seconds": report.elapsed.as_secs_f64(),
+        "bytes_per_second": report.bytes_per_second(),
+        "written_bytes": report.written_bytes,
+        "write_amplification": report.write_amplification(),
+        "peak_memory_bytes": report.peak_memory_bytes,
+        "interrupted": report.is_interrupted,
+    })
+}

@@ -1,0 +1,110 @@
+//! Standard output: text or JSON, buffered, never a panic when the reader goes away.
+
+use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
+
+use serde::Serialize;
+
+use super::failure::Failure;
+
+/// Where a command's result goes.
+pub(crate) struct Output {
+    stdout: BufWriter<StdoutLock<'static>>,
+    json: bool,
+}
+
+impl Output {
+    pub(crate) fn new(json: bool) -> Self {
+        Self {
+            stdout: BufWriter::with_capacity(64 << 10, std::io::stdout().lock()),
+            json,
+        }
+    }
+
+    /// Whether a machine reads.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Writes raw bytes.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.stdout.write_all(bytes).map_err(Failure::stdout)
+    }
+
+    /// Writes one line of text.
+    pub(crate) fn line(&mut self, line: &str) -> Result<(), Failure> {
+        self.bytes(line.as_bytes())?;
+        self.bytes(b"\n")
+    }
+
+    /// Writes one JSON document on a line of its own.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        serde_json::to_writer(&mut self.stdout, value)
+            .map_err(|error| Failure::stdout(error.into()))?;
+        self.bytes(b"\n")
+    }
+
+    /// Hands on what is buffered. A command that ends well ends with this.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        self.stdout.flush().map_err(Failure::stdout)
+    }
+}
+
+/// Whether colours and cursor movements may go to standard error.
+pub(crate) fn stderr_is_terminal() -> bool {
+    std::io::stderr().is_terminal()
+        && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
+/// Whether standard error may be coloured: a terminal, and no `NO_COLOR` (<https://no-color.org>).
+pub(crate) fn stderr_takes_colour() -> bool {
+    stderr_is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Which side of a column its cells keep to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// Columns of text, as wide as their widest cell.
+pub(crate) struct Table {
+    columns: Vec<Align>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table whose first row is `header`.
+    pub(crate) fn new(header: &[(&str, Align)]) -> Self {
+        Self {
+            columns: header.iter().map(|&(_, align)| align).collect(),
+            rows: vec![header.iter().map(|&(title, _)| title.to_owned()).collect()],
+        }
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    pub(crate) fn print(&self, out: &mut Output) -> Result<(), Failure> {
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        for row in &self.rows {
+            let mut line = String::new();
+            for ((cell, &width), align) in row.iter().zip(&widths).zip(&self.columns) {
+                if !line.is_empty() {
+                    line.push_str("  ");
+                }
+                match align {
+                    Align::Left => line.push_str(&format!("{cell:<width$}")),
+                    Align::Right => line.push_str(&format!("{cell:>width$}")),
+                }
+            }
+            out.line(line.trim_end())?;
+        }
+        Ok(())
+    }
+}

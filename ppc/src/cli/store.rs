@@ -1,0 +1,132 @@
+//! Opening the store that a command names.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ppc_engine::TableOptions;
+use ppc_store::archive::{
+    Archive, ArchiveOptions, BLOCK_BYTES_DEFAULT, Selection, ZSTD_LEVEL_DEFAULT,
+};
+use ppc_store::{Error, ErrorKind};
+
+use super::failure::Failure;
+use super::size::ByteSize;
+
+/// The store, first argument of every command that needs one.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// Directory of the store
+    #[arg(value_name = "STORE")]
+    pub(crate) store: PathBuf,
+}
+
+impl StoreArgs {
+    /// For reading, beside any other process.
+    pub(crate) fn open_read_only(&self) -> Result<Archive, Failure> {
+        let mut options = ArchiveOptions::default();
+        options.db.create_if_missing = false;
+        let archive = Archive::open_read_only(&self.store, options);
+        archive.map_err(|error| explain_open(error, &self.store))
+    }
+
+    /// For writing; the store must exist.
+    pub(crate) fn open_existing(&self) -> Result<Archive, Failure> {
+        let mut options = ArchiveOptions::default();
+        options.db.create_if_missing = false;
+        self.open(options)
+    }
+
+    /// For writing, with these options.
+    pub(crate) fn open(&self, options: ArchiveOptions) -> Result<Archive, Failure> {
+        let archive = Archive::open(&self.store, options);
+        archive.map_err(|error| explain_open(error, &self.store))
+    }
+}
+
+/// Says what to do about a store that is not there, in words of this command.
+fn explain_open(error: Error, store: &Path) -> Failure {
+    let no_store =
+        error.kind() == ErrorKind::NotFound && error.path().is_none_or(|path| path == store);
+    if !no_store {
+        return error.into();
+    }
+    Error::new(ErrorKind::NotFound, error.message())
+        .at_path(store)
+        .with_remedy("check the path; `ppc import` makes a new store")
+        .into()
+}
+
+/// Which contents a command is about; all where nothing is given.
+#[derive(Debug, Args)]
+pub(crate) struct SelectionArgs {
+    /// Only files with this extension, such as py; '' for files without one
+    #[arg(long, value_name = "EXT", group = "selection")]
+    ext: Option<OsString>,
+    /// Only files with this name, such as setup.py
+    #[arg(long, value_name = "NAME", group = "selection")]
+    name: Option<OsString>,
+    /// Only keys that begin so, such as py.set: an extension, a dot, and the start of the name
+    #[arg(long, value_name = "PREFIX", group = "selection")]
+    prefix: Option<OsString>,
+}
+
+impl SelectionArgs {
+    pub(crate) fn selection(&self) -> Result<Selection, Failure> {
+        if let Some(ext) = &self.ext {
+            let ext = ext.as_encoded_bytes();
+            return Ok(Selection::Ext(ext.strip_prefix(b".").unwrap_or(ext).into()));
+        }
+        if let Some(name) = &self.name {
+            return Ok(Selection::Name(name.as_encoded_bytes().into()));
+        }
+        if let Some(prefix) = &self.prefix {
+            let bytes = prefix.as_encoded_bytes();
+            let Some(dot) = bytes.iter().position(|byte| *byte == b'.') else {
+                return Err(Failure::Usage(format!(
+                    "prefix {prefix:?} has no dot; write an extension, a dot, and the start of \
+                     the name, as keys begin in `ppc ls`, or use --ext"
+                )));
+            };
+            let (ext, rest) = bytes.split_at(dot);
+            return Ok(Selection::StemStart {
+                ext: ext.into(),
+                stem_start: rest.get(1..).unwrap_or_default().into(),
+            });
+        }
+        Ok(Selection::All)
+    }
+}
+
+/// How contents are stored.
+#[derive(Debug, Args)]
+pub(crate) struct StoringArgs {
+    /// zstd level of contents, -7 to 22: higher is smaller and slower to import; a new
+    /// store has 6
+    #[arg(long, value_name = "LEVEL", allow_negative_numbers = true)]
+    zstd_level: Option<i32>,
+    /// Bytes compressed together, 1KiB to 16MiB: larger is smaller and slower to get; a
+    /// new store has 64KiB
+    #[arg(long, value_name = "SIZE")]
+    block_size: Option<ByteSize>,
+}
+
+impl StoringArgs {
+    /// How to store contents, if anything about it was said.
+    pub(crate) fn contents(&self) -> Result<Option<TableOptions>, Failure> {
+        if self.zstd_level.is_none() && self.block_size.is_none() {
+            return Ok(None);
+        }
+        let level = self.zstd_level.unwrap_or(ZSTD_LEVEL_DEFAULT);
+        let block_bytes = match self.block_size {
+            Some(ByteSize(bytes)) => u32::try_from(bytes)
+                .map_err(|_| Failure::Usage("--block-size goes up to 16MiB".to_owned()))?,
+            None => BLOCK_BYTES_DEFAULT,
+        };
+        let options = TableOptions::blocks(level, block_bytes);
+        options
+            .validate()
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(Some(options))
+    }
+}

@@ -1,0 +1,7 @@
+//! `ppc`: keep source code in a tenth of its bytes, and get any file of it back at once.
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

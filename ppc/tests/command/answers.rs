@@ -1,0 +1,223 @@
+//! What commands answer: lists, statuses, exit codes, JSON, and what they do when nobody listens.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::support::{
+    Scene, args, fail, ppc, run, run_with_input, source_text, succeed, succeed_json,
+};
+
+const ABSENT: &str = "0000000000000000000000000000000000000000";
+
+fn lines(bytes: Vec<u8>) -> Vec<String> {
+    let text = String::from_utf8(bytes).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn small_store() -> Scene {
+    let scene = Scene::new();
+    let folder = scene.folder(
+        "in",
+        [
+            (&b"setup.py"[..], &b"import os\n"[..]),
+            (b"lib/setup.py", b"import sys\n"),
+            (b"lib/settings.py", b"DEBUG = True\n"),
+            (b"main.c", b"int main() {}\n"),
+            (b"Makefile", b"all:\n"),
+        ],
+    );
+    succeed(args([&"import", &scene.store(), &folder]));
+    scene
+}
+
+#[test]
+fn lists_are_by_extension_name_and_prefix_in_key_order() {
+    let scene = small_store();
+    let list = |more: &[&str]| {
+        let store = scene.store();
+        let mut all = args([&"ls", &store]).to_vec();
+        all.extend(more.iter().map(Into::into));
+        lines(succeed(all))
+    };
+    let everything = list(&[]);
+    assert_eq!(everything.len(), 5);
+    assert!(everything[0].starts_with(".Makefile.swh:1:cnt:"));
+    assert!(everything[1].starts_with("c.main."));
+    assert_eq!(list(&["--ext", "py"]).len(), 3);
+    assert_eq!(list(&["--ext", ".py"]).len(), 3);
+    assert_eq!(list(&["--ext", ""]).len(), 1);
+    assert_eq!(list(&["--name", "setup.py"]).len(), 2);
+    assert_eq!(list(&["--prefix", "py.set"]).len(), 3);
+    assert_eq!(list(&["--prefix", "py.setu"]).len(), 2);
+    assert_eq!(list(&["--limit", "2"]), everything[..2]);
+    let mut backwards = list(&["--reverse"]);
+    backwards.reverse();
+    assert_eq!(backwards, everything);
+}
+
+#[test]
+fn missing_contents_are_told_one_by_one_and_by_the_exit_code() {
+    let scene = small_store();
+    let known = lines(succeed(args([&"ls", &scene.store(), &"--name", &"main.c"]))).remove(0);
+    let asked = format!("{known}\n{ABSENT}\nnonsense\n\n");
+    let output = run_with_input(args([&"has", &scene.store(), &"--batch"]), asked.as_bytes());
+    assert_eq!(output.status.code(), Some(3));
+    let answers = lines(output.stdout);
+    assert_eq!(answers.len(), 3);
+    assert_eq!(answers[0], format!("{known} found"));
+    assert_eq!(answers[1], format!("{ABSENT} missing"));
+    assert!(answers[2].starts_with("nonsense error "), "{}", answers[2]);
+
+    let output = run_with_input(args([&"get", &scene.store(), &"--batch"]), asked.as_bytes());
+    assert_eq!(output.status.code(), Some(3));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with(&format!(
+        "{known} found 14\nint main() {{}}\n\n{ABSENT} missing\n"
+    )));
+
+    let line = fail(3, args([&"get", &scene.store(), &ABSENT]));
+    assert_eq!(line, format!("ppc: {ABSENT} is not in the store"));
+}
+
+#[test]
+fn each_answer_of_a_batch_comes_before_the_next_question() {
+    use std::io::{BufRead, BufReader, Write};
+    let scene = small_store();
+    let mut child = ppc()
+        .args(args([&"has", &scene.store(), &"--batch"]))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    for _ in 0..3 {
+        writeln!(stdin, "{ABSENT}").unwrap();
+        let mut answer = String::new();
+        stdout.read_line(&mut answer).unwrap();
+        assert_eq!(answer, format!("{ABSENT} missing\n"));
+    }
+    drop(stdin);
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn deleted_contents_are_gone_and_others_stay() {
+    let scene = small_store();
+    let python = succeed(args([&"ls", &scene.store(), &"--ext", &"py"]));
+    let output = run_with_input(args([&"rm", &scene.store(), &"--batch"]), &python);
+    assert!(output.status.success());
+    assert!(
+        lines(output.stdout)
+            .iter()
+            .all(|line| line.contains(" deleted "))
+    );
+    assert_eq!(lines(succeed(args([&"ls", &scene.store()]))).len(), 2);
+    let output = run_with_input(args([&"rm", &scene.store(), &"--batch"]), &python);
+    assert_eq!(output.status.code(), Some(3));
+    succeed(args([&"compact", &scene.store()]));
+    assert_eq!(lines(succeed(args([&"ls", &scene.store()]))).len(), 2);
+}
+
+#[test]
+fn statistics_count_files_and_bytes_by_extension() {
+    let scene = small_store();
+    let stats = succeed_json(args([&"stats", &scene.store()]));
+    assert_eq!(stats["files"], 5);
+    assert_eq!(stats["raw_bytes"], 10 + 11 + 13 + 14 + 5);
+    let extensions = stats["extensions"].as_array().unwrap();
+    let python = extensions.iter().find(|it| it["ext"] == "py").unwrap();
+    assert_eq!(python["files"], 3);
+    assert_eq!(python["raw_bytes"], 34);
+    let text = String::from_utf8(succeed(args([&"stats", &scene.store()]))).unwrap();
+    assert!(
+        text.contains("(none)") && text.contains("contents"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let scene = Scene::new();
+    let files: Vec<(Vec<u8>, Vec<u8>)> = (0..3000)
+        .map(|number| (format!("{number}.py").into_bytes(), source_text(number, 8)))
+        .collect();
+    let folder = scene.folder("in", crate::support::borrowed(&files));
+    succeed(args([&"import", &scene.store(), &folder]));
+    for command in ["ls", "stats"] {
+        let mut child = ppc()
+            .args(args([&command, &scene.store(), &"--json"]))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = [0];
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut first).unwrap();
+        drop(stdout);
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{command}: {}", output.status);
+        assert!(output.stderr.is_empty(), "{command}");
+    }
+}
+
+#[test]
+fn without_a_terminal_there_are_no_colours_and_no_bars() {
+    let scene = small_store();
+    let output = run(args([&"stats", &scene.store()]));
+    assert!(!output.stdout.contains(&0x1b) && output.stderr.is_empty());
+    let output = run(["--help"]);
+    assert!(!output.stdout.contains(&0x1b));
+}
+
+#[test]
+fn errors_are_json_where_results_are() {
+    let output = run(["get", "/nowhere", ABSENT, "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let error: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(error["error"]["kind"], "not-found");
+    assert_eq!(error["error"]["exit_code"], 1);
+    let output = run(["get", "--json", "--frobnicate"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(error["error"]["kind"], "usage");
+}
+
+#[test]
+fn help_teaches_with_examples_for_every_command() {
+    let help = String::from_utf8(succeed(["--help"])).unwrap();
+    assert!(help.contains("Exit codes:"));
+    let listed = help.split("Commands:\n").nth(1).unwrap();
+    let commands = listed
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter(|line| !line.starts_with("   "));
+    let names: Vec<&str> = commands
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(names.len() >= 10, "{names:?}");
+    for name in names {
+        let help = String::from_utf8(succeed([name, "--help"])).unwrap();
+        assert!(help.contains("Examples:"), "{name}");
+        assert!(
+            help.lines().all(|line| line.chars().count() <= 100),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn completions_and_man_pages_are_made() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(!succeed(["completions", shell]).is_empty());
+    }
+    let page = String::from_utf8(succeed(["man"])).unwrap();
+    assert!(
+        page.starts_with(".ie") || page.contains(".TH ppc"),
+        "{page}"
+    );
+    let scene = Scene::new();
+    succeed(args([&"man", &"--into", &scene.path("man")]));
+    assert!(scene.path("man").join("ppc-import.1").is_file());
+}

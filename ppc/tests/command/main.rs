@@ -1,0 +1,14 @@
+//! The command as a user meets it: run as a process, judged by what it prints, how it exits, and
+//! what it leaves on the disk.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail tests by panicking"
+)]
+
+mod answers;
+mod resume;
+mod round_trip;
+mod support;
+mod wrong_input;

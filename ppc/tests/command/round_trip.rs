@@ -1,0 +1,144 @@
+//! Every byte that goes in comes out again, by every way in and out.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::support::{
+    Scene, args, awkward_files, borrowed, noise, run_with_input, succeed, succeed_json,
+};
+
+#[test]
+fn awkward_files_come_out_as_they_went_in() {
+    let scene = Scene::new();
+    let files = awkward_files();
+    let folder = scene.folder("in", borrowed(&files));
+    let distinct: BTreeSet<&[u8]> = files.iter().map(|(_, content)| &content[..]).collect();
+
+    let report = succeed_json(args([&"import", &scene.store(), &folder]));
+    assert_eq!(report["files_read"], files.len());
+    assert_eq!(report["files_stored"], distinct.len());
+    assert_eq!(report["duplicates"], files.len() - distinct.len());
+
+    let keys = succeed(args([&"ls", &scene.store()]));
+    assert_eq!(
+        keys.iter().filter(|byte| **byte == b'\n').count(),
+        distinct.len()
+    );
+
+    // All by key, in one batch, framed.
+    let output = run_with_input(args([&"get", &scene.store(), &"--batch"]), &keys);
+    assert!(output.status.success());
+    let got = unframe(&output.stdout);
+    let got: BTreeSet<&[u8]> = got.iter().map(|content| &content[..]).collect();
+    assert_eq!(got, distinct);
+
+    // All by SWHID, one after the other.
+    let swhids = succeed(args([&"ls", &scene.store(), &"--swhid"]));
+    let output = run_with_input(args([&"cat", &scene.store(), &"--batch"]), &swhids);
+    assert!(output.status.success());
+    let bytes: usize = distinct.iter().map(|content| content.len()).sum();
+    assert_eq!(output.stdout.len(), bytes);
+}
+
+#[test]
+fn a_file_of_100_mib_comes_out_as_it_went_in() {
+    let scene = Scene::new();
+    let large = noise(7, 100 << 20);
+    let folder = scene.folder("in", [(&b"large.bin"[..], &large[..]), (b"small.c", b"x")]);
+    succeed(args([
+        &"import",
+        &scene.store(),
+        &folder,
+        &"--memory",
+        &"400MiB",
+    ]));
+    let key = String::from_utf8(succeed(args([&"ls", &scene.store(), &"--ext", &"bin"]))).unwrap();
+    let file = scene.path("out");
+    succeed(args([
+        &"get",
+        &scene.store(),
+        &key.trim_end(),
+        &"-o",
+        &file,
+    ]));
+    assert!(fs::read(file).unwrap() == large);
+}
+
+#[test]
+fn contents_put_one_by_one_are_found_by_every_id() {
+    let scene = Scene::new();
+    let folder = scene.folder("in", [(&b"hello.c"[..], &b"hello"[..])]);
+    let file = folder.join("hello.c");
+    succeed(args([&"put", &scene.store(), &file]));
+    let git = "b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0";
+    for id in [
+        git.to_owned(),
+        format!("sha1_git:{git}"),
+        format!("swh:1:cnt:{git}"),
+        format!("swh:1:cnt:{git};path=/src/hello.c;lines=1-2"),
+        format!("c.hello.swh:1:cnt:{git}"),
+        // Under a name it was not stored with.
+        format!("py.other.swh:1:cnt:{git}"),
+    ] {
+        assert_eq!(
+            succeed(args([&"cat", &scene.store(), &id])),
+            b"hello",
+            "{id}"
+        );
+        assert_eq!(
+            String::from_utf8(succeed(args([&"has", &scene.store(), &id]))).unwrap(),
+            format!("{id} found\n")
+        );
+    }
+}
+
+#[test]
+fn further_indexes_find_contents_by_their_hashes() {
+    let scene = Scene::new();
+    let folder = scene.folder("in", [(&b"hello.c"[..], &b"hello"[..])]);
+    let index = "sha1,sha256,blake2s256";
+    succeed(args([
+        &"import",
+        &scene.store(),
+        &folder,
+        &"--index",
+        &index,
+    ]));
+    for id in [
+        "sha1:aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d",
+        "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
+        "blake2s256:19213bacc58dee6dbde3ceb9a47cbb330b3d86f8cca8997eb00be456f140ca25",
+    ] {
+        assert_eq!(
+            succeed(args([&"cat", &scene.store(), &id])),
+            b"hello",
+            "{id}"
+        );
+    }
+    // A delete takes every index entry with it.
+    succeed(args([
+        &"rm",
+        &scene.store(),
+        &"sha1:aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d",
+    ]));
+    let stats = succeed_json(args([&"stats", &scene.store()]));
+    assert_eq!(stats["files"], 0);
+}
+
+/// The contents in a stream of framed answers.
+fn unframe(mut stream: &[u8]) -> Vec<Vec<u8>> {
+    let mut contents = Vec::new();
+    while !stream.is_empty() {
+        let end = stream.iter().position(|byte| *byte == b'\n').unwrap();
+        let header = std::str::from_utf8(&stream[..end]).unwrap();
+        let (head, bytes) = header.rsplit_once(' ').unwrap();
+        assert!(head.ends_with(" found"), "{header}");
+        let bytes: usize = bytes.parse().unwrap();
+        let content = &stream[end + 1..][..bytes];
+        contents.push(content.to_vec());
+        stream = &stream[end + 1 + bytes..];
+        assert_eq!(stream.first(), Some(&b'\n'));
+        stream = &stream[1..];
+    }
+    contents
+}

@@ -1,0 +1,156 @@
+//! Wrong input gets one line that names what, where and what to do, an exit code, and leaves the
+//! store as it was.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::{Scene, args, fail, run, snapshot, succeed};
+
+fn store_with_a_file() -> Scene {
+    let scene = Scene::new();
+    let folder = scene.folder("in", [(&b"hello.c"[..], &b"hello"[..])]);
+    succeed(args([&"import", &scene.store(), &folder]));
+    scene
+}
+
+#[test]
+fn a_directory_that_is_no_store_is_named() {
+    let scene = Scene::new();
+    let folder = scene.folder("in", [(&b"hello.c"[..], &b"hello"[..])]);
+    let before = snapshot(&folder);
+    for command in ["ls", "stats", "compact"] {
+        let line = fail(1, args([&command, &folder]));
+        assert!(line.contains(folder.to_str().unwrap()), "{line}");
+        assert!(line.contains("ppc import"), "{line}");
+    }
+    assert_eq!(snapshot(&folder), before);
+    let nowhere = scene.path("nowhere");
+    let line = fail(1, args([&"ls", &nowhere]));
+    assert!(line.contains("nowhere"), "{line}");
+    assert!(!nowhere.exists());
+}
+
+#[test]
+fn a_source_that_is_not_there_leaves_no_store_behind() {
+    let scene = Scene::new();
+    let line = fail(1, args([&"import", &scene.store(), &scene.path("absent")]));
+    assert!(line.contains("absent"), "{line}");
+    assert!(!scene.store().exists());
+}
+
+#[test]
+fn a_store_of_another_version_is_refused_by_version() {
+    let scene = store_with_a_file();
+    let engine = ppc_engine::Db::open(scene.store(), Default::default()).unwrap();
+    let meta = engine.existing_keyspace("meta").unwrap().unwrap();
+    meta.put("archive", [9, 0, 0, 0, 1], ppc_engine::Durability::Sync)
+        .unwrap();
+    drop((meta, engine));
+    let line = fail(1, args([&"ls", &scene.store()]));
+    assert!(
+        line.contains("version 9") && line.contains("version 1"),
+        "{line}"
+    );
+    let line = fail(1, args([&"import", &scene.store(), &scene.path("in")]));
+    assert!(line.contains("version 9"), "{line}");
+}
+
+#[test]
+fn an_engine_store_that_is_no_archive_is_left_alone() {
+    let scene = Scene::new();
+    let engine = ppc_engine::Db::open(scene.store(), Default::default()).unwrap();
+    let other = engine.keyspace("other", Default::default()).unwrap();
+    other
+        .put("key", "value", ppc_engine::Durability::Sync)
+        .unwrap();
+    drop((other, engine));
+    let folder = scene.folder("in", [(&b"hello.c"[..], &b"hello"[..])]);
+    let line = fail(1, args([&"import", &scene.store(), &folder]));
+    assert!(line.contains("no PPC archive"), "{line}");
+}
+
+#[test]
+fn malformed_ids_are_refused_before_the_store_is_opened() {
+    let store = "/nowhere";
+    for id in [
+        "swh:1:cnt:123",
+        "swh:2:cnt:b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0",
+        "swh:1:dir:b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0",
+        "sha256:abc",
+        "md5:b6fc4c620b67d95f953a5c1c1230aaab",
+        "hello.c",
+        "",
+    ] {
+        for command in ["get", "cat", "has", "rm"] {
+            let line = fail(2, args([&command, &store, &id]));
+            assert!(!line.contains("nowhere"), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_second_writer_is_told_of_the_first() {
+    let scene = store_with_a_file();
+    let holder = ppc_engine::Db::open(scene.store(), Default::default()).unwrap();
+    let line = fail(1, args([&"put", &scene.store(), &"/etc/hostname"]));
+    assert!(line.contains("open for writing elsewhere"), "{line}");
+    // Readers do not mind.
+    succeed(args([&"ls", &scene.store()]));
+    drop(holder);
+}
+
+#[test]
+fn a_read_only_directory_can_be_read_but_not_written() {
+    let scene = store_with_a_file();
+    let mode = |mode| fs::set_permissions(scene.store(), fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o555);
+    let can_write_anyway = fs::write(scene.store().join("probe"), "").is_ok();
+    let listed = run(args([&"ls", &scene.store()]));
+    let put = run(args([&"put", &scene.store(), &"/etc/hostname"]));
+    mode(0o755);
+    assert!(listed.status.success());
+    // Root may write where nobody may.
+    if !can_write_anyway {
+        assert_eq!(put.status.code(), Some(1));
+        assert_eq!(String::from_utf8(put.stderr).unwrap().lines().count(), 1);
+    }
+}
+
+#[test]
+fn other_indexes_than_the_stores_are_refused() {
+    let scene = store_with_a_file();
+    let folder = scene.path("in");
+    let line = fail(
+        1,
+        args([&"import", &scene.store(), &folder, &"--index", &"sha256"]),
+    );
+    assert!(line.contains("chosen at creation"), "{line}");
+    let line = fail(
+        2,
+        args([&"import", &scene.store(), &folder, &"--index", &"md5"]),
+    );
+    assert!(line.contains("md5"), "{line}");
+}
+
+#[test]
+fn nonsense_options_are_usage_errors() {
+    let scene = store_with_a_file();
+    let folder = scene.path("in");
+    for (option, value) in [
+        ("--memory", "1MiB"),
+        ("--block-size", "1"),
+        ("--block-size", "1GiB"),
+        ("--zstd-level", "99"),
+    ] {
+        let line = fail(
+            2,
+            args([&"import", &scene.store(), &folder, &option, &value]),
+        );
+        assert!(
+            line.contains("must") || line.contains("least") || line.contains("up to"),
+            "{line}"
+        );
+    }
+    let line = fail(2, args([&"ls", &scene.store(), &"--prefix", &"py"]));
+    assert!(line.contains("dot"), "{line}");
+}
