@@ -174,3 +174,32 @@ impl RecordHeader {
         (crc == expected).then_some(header)
     }
 }
+
+/// The bytes of a log with a given id, which the writer would draw at random.
+#[cfg(test)]
+pub(crate) fn encode_for_tests(
+    kind: LogKind,
+    number: FileNumber,
+    id: FileId,
+    payloads: &[&[u8]],
+) -> Vec<u8> {
+    let mut bytes = FileHeader { number, id }.encode(kind);
+    let mut synced_to = 0;
+    for payload in payloads {
+        let offset = bytes.len() as u64;
+        let header = RecordHeader {
+            payload_crc: unit_checksum(UNIT_RECORD_PAYLOAD, id, offset, &[payload]),
+            len: payload.len() as u32,
+            synced_to,
+        };
+        header.encode(id, offset, &mut bytes);
+        bytes.extend_from_slice(payload);
+        // Creation syncs the first record; nothing else has been synced here.
+        synced_to = if synced_to == 0 {
+            bytes.len() as u64
+        } else {
+            synced_to
+        };
+    }
+    bytes
+}

@@ -419,3 +419,62 @@ proptest! {
         let _ = decode_predecessors(&bytes);
     }
 }
+
+/// The file of the example in `docs/format.md`, made with a fixed id.
+fn example_file() -> Vec<u8> {
+    let mut batch = BatchEncoder::new();
+    let put = WalOp::Put {
+        keyspace: KeyspaceId(0),
+        key: b"key",
+        value: b"value",
+    };
+    let delete = WalOp::Delete {
+        keyspace: KeyspaceId(1),
+        key: b"old",
+    };
+    batch.push(&put).unwrap();
+    batch.push(&delete).unwrap();
+    let first_record = encode_predecessors(&[Predecessor {
+        number: FileNumber(1),
+        len: 4096,
+    }]);
+    let mut second_record = BatchHeader {
+        first_seq: SeqNo(7),
+        count: batch.count(),
+    }
+    .encode();
+    second_record.extend_from_slice(batch.payload());
+    let id = crate::types::FileId(0x0706_0504_0302_0100);
+    let records = [first_record.as_slice(), &second_record];
+    crate::log::encode_for_tests(crate::log::LogKind::Wal, FileNumber(2), id, &records)
+}
+
+#[test]
+fn the_example_of_the_format_document_is_true() {
+    let document = include_str!("../../../docs/format.md");
+    let (_, after) = document.split_once("```hex\n").unwrap();
+    let (example, _) = after.split_once("```").unwrap();
+    let digits = example.lines().flat_map(|line| line.split('|').next());
+    let digits = digits.flat_map(str::split_whitespace);
+    let bytes: Vec<u8> = digits
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .collect();
+    assert_eq!(bytes, example_file(), "expected {:02x?}", example_file());
+
+    let vfs = disk();
+    overwrite_new(&vfs, &path(2), &bytes);
+    let mut seen = Vec::new();
+    let report = replay(&vfs, dir(), &[FileNumber(2)], &mut |seq, payload| {
+        seen.push((seq, decode_batch(payload).count()));
+        Ok(())
+    });
+    assert_eq!(seen, [(SeqNo(7), 2)]);
+    assert_eq!(
+        report.unwrap().valid_lengths,
+        [(FileNumber(2), bytes.len() as u64)]
+    );
+}
+
+fn overwrite_new(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) {
+    vfs.create(path).unwrap().append(bytes).unwrap();
+}
