@@ -123,11 +123,6 @@ impl LogWriter {
         self.handed_len
     }
 
-    /// Bytes known to survive a power cut.
-    pub(crate) fn synced_len(&self) -> u64 {
-        self.synced_len
-    }
-
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

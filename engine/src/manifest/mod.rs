@@ -11,6 +11,6 @@ mod tests;
 mod version;
 
 pub(crate) use edit::Edit;
-pub(crate) use state::{FileNumbers, KeyspaceState, ManifestState};
+pub(crate) use state::{FileNumbers, ManifestState};
 pub(crate) use store::Manifest;
 pub(crate) use version::{TableMeta, Version};

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::state::KeyspaceState;
 use super::*;
 use crate::dir::{CURRENT, FileKind, file_path};
 use crate::error::{ErrorKind, Result};

@@ -162,11 +162,6 @@ impl Version {
         tables.map(|table| table.stored_bytes).sum()
     }
 
-    /// Whether there is no table.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.levels.iter().all(Vec::is_empty)
-    }
-
     /// Puts a table at its place in a level. The invariants are not checked: an edit may list
     /// additions before the removals that make room for them.
     pub(crate) fn add(&mut self, level: usize, table: Arc<TableMeta>) -> Result<()> {

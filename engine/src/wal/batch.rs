@@ -49,10 +49,6 @@ pub(crate) struct BatchEncoder {
 }
 
 impl BatchEncoder {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     /// Adds an operation. On an error, which names the limit, the batch is as it was.
     pub(crate) fn push(&mut self, op: &WalOp<'_>) -> Result<()> {
         let op_bytes = check_limits(op)?;
@@ -71,11 +67,6 @@ impl BatchEncoder {
     }
 
     /// The encoded operations, which [`decode_batch`] reads.
-    pub(crate) fn payload(&self) -> &[u8] {
-        &self.payload
-    }
-
-    /// The same, to keep.
     pub(crate) fn into_payload(self) -> Vec<u8> {
         self.payload
     }
@@ -85,20 +76,9 @@ impl BatchEncoder {
         self.count
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     /// Bytes of keys and values.
     pub(crate) fn user_bytes(&self) -> usize {
         self.user_bytes
-    }
-
-    /// Removes every operation and keeps the memory.
-    pub(crate) fn clear(&mut self) {
-        self.payload.clear();
-        self.count = 0;
-        self.user_bytes = 0;
     }
 
     fn encode(&mut self, op: &WalOp<'_>) {

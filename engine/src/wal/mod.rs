@@ -25,8 +25,8 @@ mod replay;
 mod tests;
 mod writer;
 
-pub(crate) use self::batch::{BatchEncoder, BatchOps, WalOp, decode_batch};
-pub(crate) use self::replay::{Cut, ReplayReport, replay};
+pub(crate) use self::batch::{BatchEncoder, WalOp, decode_batch};
+pub(crate) use self::replay::{ReplayReport, replay};
 pub(crate) use self::writer::WalWriter;
 use crate::coding::{Cursor, put_u32, put_u64, put_varint};
 use crate::error::{Error, Result};
@@ -42,10 +42,6 @@ pub(crate) struct Predecessor {
 impl Predecessor {
     pub(crate) fn number(self) -> FileNumber {
         self.number
-    }
-
-    pub(crate) fn len(self) -> u64 {
-        self.len
     }
 }
 

@@ -30,7 +30,7 @@ fn create(vfs: &dyn Vfs, number: u64, predecessors: &[Predecessor]) -> Result<Wa
 
 /// The batch with this sequence number: one to three puts, every byte known from the number.
 fn batch(first_seq: u64) -> BatchEncoder {
-    let mut batch = BatchEncoder::new();
+    let mut batch = BatchEncoder::default();
     for index in 0..=first_seq % 3 {
         let key = (first_seq + index).to_be_bytes();
         let value = vec![first_seq as u8; (first_seq % 50) as usize];
@@ -46,8 +46,9 @@ fn batch(first_seq: u64) -> BatchEncoder {
 
 fn push(wal: &mut WalWriter, seq: u64) -> Result<u64> {
     let batch = batch(seq);
-    wal.push(SeqNo(seq), batch.count(), &[batch.payload()])?;
-    Ok(seq + u64::from(batch.count()))
+    let count = batch.count();
+    wal.push(SeqNo(seq), count, &[&batch.into_payload()])?;
+    Ok(seq + u64::from(count))
 }
 
 fn append(wal: &mut WalWriter, seq: u64) -> Result<u64> {
@@ -65,7 +66,7 @@ fn wal_files(vfs: &dyn Vfs) -> Vec<FileNumber> {
 fn replay_all(vfs: &dyn Vfs) -> Result<(Vec<u64>, ReplayReport)> {
     let mut seqs = Vec::new();
     let report = replay(vfs, dir(), &wal_files(vfs), &mut |seq, payload| {
-        assert_eq!(payload, batch(seq.0).payload());
+        assert_eq!(payload, batch(seq.0).into_payload());
         seqs.push(seq.0);
         Ok(())
     })?;
@@ -98,7 +99,7 @@ fn batches_come_back_in_order_over_all_files() {
     assert_eq!(report.cut, []);
     let lengths: Vec<_> = predecessors
         .iter()
-        .map(|file| (file.number(), file.len()))
+        .map(|file| (file.number, file.len))
         .collect();
     assert_eq!(report.valid_lengths, lengths);
     // Older files may be gone: what they held is in tables.
@@ -330,7 +331,7 @@ fn a_replay_writes_nothing() {
 
 #[test]
 fn limits_are_errors_that_leave_the_batch_as_it_was() {
-    let mut batch = BatchEncoder::new();
+    let mut batch = BatchEncoder::default();
     let keyspace = KeyspaceId(0);
     let longest = vec![1; KEY_BYTES_MAX];
     batch
@@ -339,7 +340,7 @@ fn limits_are_errors_that_leave_the_batch_as_it_was() {
             key: &longest,
         })
         .unwrap();
-    let before = batch.payload().to_vec();
+    let before = batch.clone();
     let too_long = vec![1; KEY_BYTES_MAX + 1];
     let error = batch
         .push(&WalOp::Delete {
@@ -348,10 +349,8 @@ fn limits_are_errors_that_leave_the_batch_as_it_was() {
         })
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit);
-    assert_eq!((batch.count(), batch.payload()), (1, before.as_slice()));
-    batch.clear();
-    assert!(batch.is_empty() && batch.payload().is_empty());
-    assert_eq!(batch.user_bytes(), 0);
+    assert_eq!((batch.count(), batch.user_bytes()), (1, KEY_BYTES_MAX));
+    assert_eq!(batch.into_payload(), before.into_payload());
 }
 
 #[test]
@@ -365,9 +364,9 @@ fn impossible_batches_are_refused() {
     ] {
         let vfs = disk();
         let mut wal = create(&vfs, 1, &[]).unwrap();
-        let op = batch(3);
-        wal.append(SeqNo(seqs[0]), 1, &[op.payload()]).unwrap();
-        wal.append(SeqNo(seqs[1]), count, &[op.payload()]).unwrap();
+        let op = batch(3).into_payload();
+        wal.push(SeqNo(seqs[0]), 1, &[&op]).unwrap();
+        wal.push(SeqNo(seqs[1]), count, &[&op]).unwrap();
         let result = replay(&vfs, dir(), &wal_files(&vfs), &mut |_, _| Ok(()));
         assert_eq!(
             result.unwrap_err().kind(),
@@ -402,14 +401,16 @@ fn borrow(op: &(u8, u32, Vec<u8>, Vec<u8>)) -> WalOp<'_> {
 proptest! {
     #[test]
     fn batches_round_trip(ops in prop::collection::vec(any_op(), 0..30)) {
-        let mut batch = BatchEncoder::new();
+        let mut batch = BatchEncoder::default();
         for op in &ops {
             batch.push(&borrow(op)).unwrap();
         }
-        let decoded: Result<Vec<_>> = decode_batch(batch.payload()).collect();
+        let count = batch.count() as usize;
+        let payload = batch.into_payload();
+        let decoded: Result<Vec<_>> = decode_batch(&payload).collect();
         let expected: Vec<_> = ops.iter().map(borrow).collect();
         prop_assert_eq!(decoded.unwrap(), expected);
-        prop_assert_eq!(batch.count() as usize, ops.len());
+        prop_assert_eq!(count, ops.len());
     }
 
     #[test]
@@ -422,7 +423,7 @@ proptest! {
 
 /// The file of the example in `docs/format.md`, made with a fixed id.
 fn example_file() -> Vec<u8> {
-    let mut batch = BatchEncoder::new();
+    let mut batch = BatchEncoder::default();
     let put = WalOp::Put {
         keyspace: KeyspaceId(0),
         key: b"key",
@@ -443,7 +444,7 @@ fn example_file() -> Vec<u8> {
         count: batch.count(),
     }
     .encode();
-    second_record.extend_from_slice(batch.payload());
+    second_record.extend_from_slice(&batch.into_payload());
     let id = crate::types::FileId(0x0706_0504_0302_0100);
     let records = [first_record.as_slice(), &second_record];
     crate::log::encode_for_tests(crate::log::LogKind::Wal, FileNumber(2), id, &records)

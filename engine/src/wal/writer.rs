@@ -71,12 +71,6 @@ impl WalWriter {
         self.log.hand_over()
     }
 
-    /// [`WalWriter::push`] and [`WalWriter::hand_over`].
-    pub(crate) fn append(&mut self, first_seq: SeqNo, count: u32, payload: &[&[u8]]) -> Result<()> {
-        self.push(first_seq, count, payload)?;
-        self.hand_over()
-    }
-
     /// Makes everything pushed survive a power cut; after a failed append, everything before it.
     pub(crate) fn sync(&mut self) -> Result<()> {
         self.log.sync()
@@ -104,17 +98,8 @@ impl WalWriter {
         self.log.hand_over()
     }
 
-    pub(crate) fn number(&self) -> FileNumber {
-        self.number
-    }
-
     /// Bytes handed over.
     pub(crate) fn len(&self) -> u64 {
         self.log.len()
-    }
-
-    /// Bytes known to survive a power cut.
-    pub(crate) fn synced_len(&self) -> u64 {
-        self.log.synced_len()
     }
 }
