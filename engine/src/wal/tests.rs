@@ -367,6 +367,7 @@ fn impossible_batches_are_refused() {
         let op = batch(3).into_payload();
         wal.push(SeqNo(seqs[0]), 1, &[&op]).unwrap();
         wal.push(SeqNo(seqs[1]), count, &[&op]).unwrap();
+        wal.hand_over().unwrap();
         let result = replay(&vfs, dir(), &wal_files(&vfs), &mut |_, _| Ok(()));
         assert_eq!(
             result.unwrap_err().kind(),
