@@ -1,4 +1,57 @@
 //! An embeddable, general-purpose LSM key-value engine for values that compress well together.
+//!
+//! A store is a directory of named ordered maps, the *keyspaces*, which share one write-ahead log:
+//! a [`Batch`] over several of them is visible, and survives, all or none. Values lie in zstd
+//! *frames* of a size and level that each keyspace chooses for each level of its tree
+//! ([`KeyspaceOptions`]); keys lie apart from them, so that walking keys reads no values.
+//!
+//! ```
+//! use ppc_engine::{Batch, Db, DbOptions, Durability, IterOptions, KeyspaceOptions, TableOptions};
+//!
+//! # fn main() -> ppc_engine::Result<()> {
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path();
+//! let db = Db::open(path, DbOptions::default())?;
+//! // 128 KiB frames at zstd level 6; small values at their default.
+//! let table = TableOptions::blocks(6, 128 << 10);
+//! let files = db.keyspace("files", KeyspaceOptions::uniform(table))?;
+//! let sizes = db.keyspace("sizes", KeyspaceOptions::default())?;
+//!
+//! // Both or neither, on disk when the call returns.
+//! let mut batch = Batch::new();
+//! batch.put(&files, "src/main.rs", "fn main() {}");
+//! batch.put(&sizes, "src/main.rs", "12");
+//! db.write(batch, Durability::Sync)?;
+//!
+//! assert_eq!(files.get("src/main.rs")?.as_deref(), Some(&b"fn main() {}"[..]));
+//! assert_eq!(files.get("src/lib.rs")?, None);
+//!
+//! // A snapshot sees all keyspaces at one moment.
+//! let snapshot = db.snapshot()?;
+//! files.delete_prefix("src/", Durability::Buffered)?;
+//! assert!(snapshot.contains(&files, "src/main.rs")?);
+//! assert!(!files.contains("src/main.rs")?);
+//!
+//! // Iterators go both ways and own what they read from.
+//! for item in sizes.prefix("src/", IterOptions::default())?.rev() {
+//!     let (path, size) = item?;
+//!     println!("{} has {} bytes", path.escape_ascii(), size.escape_ascii());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What to know
+//!
+//! - [`Db`], [`Keyspace`] and [`Snapshot`] are handles: `'static`, `Send` and `Sync`, cheap to
+//!   clone or pass on. Every call blocks; in asynchronous programs make them from a blocking pool.
+//! - One process writes to a store; any number may read it at the same time
+//!   ([`Db::open_read_only`]).
+//! - [`Durability`] is chosen for each write. Writers that ask for [`Durability::Sync`] at the
+//!   same time share one sync.
+//! - An [`Error`] says what failed, where, and what to do; callers act on its [`ErrorKind`].
+//! - Whatever the engine does can be seen: [`Db::stats`], [`Keyspace::get_traced`], and `tracing`
+//!   events for work in the background.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod bulk;

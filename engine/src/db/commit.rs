@@ -10,16 +10,24 @@ use crate::dir::{FileKind, READERS, file_path};
 use crate::error::{Error, Result};
 use crate::manifest::{Edit, ManifestState, TableMeta};
 use crate::memtable::Memtable;
-use crate::types::{FileNumber, KeyspaceId};
+use crate::types::{FileId, FileNumber, KeyspaceId};
 use crate::vfs::{FileLock, LockKind};
 
 /// Files that the durable state no longer names, and that were not removed yet.
 #[derive(Debug, Default)]
 pub(crate) struct Obsolete {
-    /// Tables go when no version, iterator or job holds their description any more.
-    tables: Vec<(FileNumber, Weak<TableMeta>)>,
+    tables: Vec<RetiredTable>,
     logs: Vec<FileNumber>,
     manifests: Vec<FileNumber>,
+}
+
+/// A table goes when no version, iterator or job holds its description any more.
+#[derive(Debug)]
+struct RetiredTable {
+    number: FileNumber,
+    /// None for a table that nobody can have read.
+    id: Option<FileId>,
+    description: Weak<TableMeta>,
 }
 
 impl Obsolete {
@@ -33,7 +41,11 @@ impl Obsolete {
 
     /// A table that never came into force.
     pub(super) fn add_orphan(&mut self, number: FileNumber) {
-        self.tables.push((number, Weak::new()));
+        self.tables.push(RetiredTable {
+            number,
+            id: None,
+            description: Weak::new(),
+        });
     }
 
     fn is_empty(&self) -> bool {
@@ -141,7 +153,11 @@ impl DbInner {
                 .iter()
                 .flat_map(|before| before.version.tables())
                 .filter(|(_, table)| !kept.contains(&table.number))
-                .map(|(_, table)| (table.number, Arc::downgrade(table)));
+                .map(|(_, table)| RetiredTable {
+                    number: table.number,
+                    id: Some(table.id),
+                    description: Arc::downgrade(table),
+                });
             self.obsolete.lock().tables.extend(gone);
         }
     }
@@ -160,12 +176,15 @@ impl DbInner {
         let Ok(Some(_alone)) = self.lock_out_readers() else {
             return;
         };
-        obsolete.tables.retain(|(number, table)| {
-            if table.strong_count() > 0 {
+        obsolete.tables.retain(|table| {
+            if table.description.strong_count() > 0 {
                 return true;
             }
-            self.tables.forget(*number);
-            !self.remove_file(FileKind::Table, *number)
+            self.tables.forget(table.number);
+            if let (Some(frames), Some(id)) = (&self.frames, table.id) {
+                frames.forget(id);
+            }
+            !self.remove_file(FileKind::Table, table.number)
         });
         obsolete
             .manifests
@@ -173,6 +192,14 @@ impl DbInner {
         obsolete
             .logs
             .retain(|number| !self.remove_file(FileKind::Wal, *number));
+    }
+
+    /// Lets the background remove obsolete files, if there are any.
+    pub(super) fn wake_to_purge(&self) {
+        let has_some = !self.obsolete.lock().is_empty();
+        if has_some && !self.read_only {
+            self.work.wake();
+        }
     }
 
     /// Holds `READERS` alone, so that no read-only opener relies on a file that goes; none while

@@ -51,9 +51,9 @@ impl DbInner {
         // The logs may go now that the tables are in force, and the room is free.
         self.write.forget_logs(&generation.logs);
         self.obsolete.lock().add_logs(&generation.logs);
+        self.stats.add(Counter::Flushes, 1);
         self.pipeline.pop();
         self.purge_obsolete();
-        self.stats.add(Counter::Flushes, 1);
         tracing::info!(
             tables = written.len(),
             memtable_bytes = generation.memory_bytes(),

@@ -215,6 +215,16 @@ impl std::fmt::Debug for Iter {
     }
 }
 
+impl Drop for Iter {
+    fn drop(&mut self) {
+        // Files that only this iterator still needed can be removed, which the background does.
+        self.front = None;
+        self.back = None;
+        self.view = Arc::default();
+        self.db.wake_to_purge();
+    }
+}
+
 impl DbInner {
     /// The range tombstones that may matter to a reader of `range` at `seq`.
     fn range_tombstones(
@@ -248,7 +258,7 @@ fn sources(
     let opener: Arc<dyn OpenTable> = TableOpener::new(db, fill_cache);
     let mut sources: Vec<Box<dyn InternalIterator>> = Vec::new();
     for memtable in view.memtables() {
-        if memtable.len() > 0 {
+        if memtable.has_entries() {
             sources.push(Box::new(memtable.iter()));
         }
     }

@@ -33,6 +33,6 @@ pub(crate) use inner::DbInner;
 pub use iter::{Iter, IterOptions};
 pub use keyspace::Keyspace;
 pub use snapshot::Snapshot;
-pub(crate) use space::{Space, View};
+pub(crate) use space::Space;
 pub(crate) use tables::TableOpener;
 pub(crate) use work::WorkSignal;

@@ -72,8 +72,14 @@ fn no_store(dir: &Path) -> Error {
 
 fn has_store(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
     let current = dir.join(CURRENT);
-    vfs.exists(&current)
-        .map_err(|error| Error::io("look for", &current, error))
+    vfs.exists(&current).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::NotADirectory {
+            return Error::invalid_input("the path is no directory")
+                .at_path(dir)
+                .with_remedy("name the directory of a store");
+        }
+        Error::io("look for", &current, error)
+    })
 }
 
 /// Refuses directories that hold something else, before anything is written there.

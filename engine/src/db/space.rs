@@ -20,7 +20,7 @@ use crate::options::KeyspaceOptions;
 use crate::types::KeyspaceId;
 
 /// See the module's head.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct View {
     pub(crate) memtable: Arc<Memtable>,
     /// Newest first.
@@ -132,10 +132,6 @@ impl Space {
     /// Marks the keyspace dropped and lets go of what it held.
     pub(crate) fn set_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
-        self.view.store(Arc::new(View {
-            memtable: Arc::new(Memtable::new()),
-            sealed: Vec::new(),
-            version: Arc::default(),
-        }));
+        self.view.store(Arc::default());
     }
 }

@@ -149,6 +149,11 @@ impl Memtable {
         self.entries.is_empty() && self.tombstones.is_empty()
     }
 
+    /// Whether there is anything for a cursor to walk.
+    pub(crate) fn has_entries(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
     /// Number of entries, range tombstones not counted.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

@@ -14,4 +14,4 @@ mod visible;
 pub(crate) use level::{LevelIter, OpenTable, TableRun};
 pub(crate) use merge::MergingIter;
 pub(crate) use pool::WorkerPool;
-pub(crate) use visible::{Visible, VisibleCursor};
+pub(crate) use visible::VisibleCursor;
