@@ -124,10 +124,16 @@ impl Batch {
         if let Some(error) = self.error {
             return Err(error);
         }
+        let (count, raw_bytes) = (self.encoder.count(), self.encoder.user_bytes() as u64);
+        let mut payload = self.encoder.into_payload();
+        // The memtable keeps the payload, and is charged its length.
+        if payload.capacity() - payload.len() > payload.len() / 4 {
+            payload.shrink_to_fit();
+        }
         Ok(Encoded {
-            count: self.encoder.count(),
-            raw_bytes: self.encoder.user_bytes() as u64,
-            payload: Bytes::from(self.encoder.into_payload()),
+            payload: Bytes::from(payload),
+            count,
+            raw_bytes,
             spaces: self.spaces,
         })
     }

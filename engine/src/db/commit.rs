@@ -196,7 +196,9 @@ impl DbInner {
 
     /// Lets the background remove obsolete files, if there are any.
     pub(super) fn wake_to_purge(&self) {
-        let has_some = !self.obsolete.lock().is_empty();
+        // Whoever holds the list is removing files, and the reader need not wait for that.
+        let obsolete = self.obsolete.try_lock();
+        let has_some = obsolete.is_none_or(|obsolete| !obsolete.is_empty());
         if has_some && !self.read_only {
             self.work.wake();
         }

@@ -35,8 +35,7 @@ pub(super) fn open_writer(dir: &Path, options: DbOptions) -> Result<Arc<DbInner>
     options.validate()?;
     let vfs = Arc::clone(&options.vfs);
     check_before_writing(&*vfs, dir, &options)?;
-    vfs.create_dir_all(dir)
-        .map_err(|error| creation_error(Error::io("create directory for", dir, error)))?;
+    create_dir(&*vfs, dir).map_err(creation_error)?;
     let lock = lock_for_writing(&*vfs, dir)?;
     // Only now is it certain that nobody else creates the store.
     let (manifest, state) = if has_store(&*vfs, dir)? {
@@ -121,6 +120,28 @@ fn check_before_writing(vfs: &dyn Vfs, dir: &Path, options: &DbOptions) -> Resul
         .at_path(dir)
         .with_remedy("choose an empty directory, or the path of a store")),
     }
+}
+
+/// Creates the directory and its parents where missing, durably.
+fn create_dir(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    let mut missing = Vec::new();
+    for path in dir.ancestors() {
+        let exists = path.as_os_str().is_empty() || vfs.exists(path).unwrap_or(false);
+        if exists {
+            break;
+        }
+        missing.push(path);
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    vfs.create_dir_all(dir)
+        .map_err(|error| Error::io("create directory for", dir, error))?;
+    for parent in missing.iter().filter_map(|path| path.parent()) {
+        vfs.sync_dir(parent)
+            .map_err(|error| Error::io("sync directory", parent, error))?;
+    }
+    Ok(())
 }
 
 fn creation_error(error: Error) -> Error {
