@@ -1,5 +1,10 @@
 //! Whatever flushes, compactions, bulk loads and ingests do to the shape of the tree, every reader
 //! sees what a `BTreeMap` would show: now, at each live snapshot, and after reopening.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail like tests"
+)]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

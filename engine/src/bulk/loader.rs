@@ -113,14 +113,16 @@ pub(super) type ProgressFn<'a> = &'a mut (dyn FnMut(BulkProgress) + Send);
 /// Sorted input is written once, in the final layout. Unsorted input is written twice: as sorted
 /// runs, then merged.
 pub struct BulkLoader {
-    db: Db,
     options: BulkOptions,
-    factory: TableFactory,
     /// In the order of their first put.
     loads: Vec<KeyspaceLoad>,
     index: BTreeMap<KeyspaceId, usize>,
     /// Bytes held by all loads, about.
     memory_bytes: usize,
+    /// Removes files when it is dropped, so it goes after the tables that are still open, and
+    /// before the store.
+    factory: TableFactory,
+    db: Db,
 }
 
 impl Db {

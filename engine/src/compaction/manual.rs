@@ -140,6 +140,8 @@ fn compact_range(
     let version = Arc::clone(&space.view().version);
     let mut pass = Pass::new(range, options.rewrite_all, &version, db.new_file_number());
     let reporter = Reporter::new(pass.raw_bytes_estimate(&version), progress);
+    // As long as it is held, the files of its tables stay.
+    drop(version);
     let l0_compaction_trigger = db.options().l0_compaction_trigger;
     loop {
         let mut choose = |version: &Arc<Version>, busy: &Busy| {

@@ -68,15 +68,17 @@ impl Merge<'_> {
         let failed = Failed::default();
         let run = |slice| failed.note(self.run_slice_beside(&rules, slice, &failed));
         let results: Vec<Result<Vec<TableMeta>>> = std::thread::scope(|scope| {
-            let handles: Vec<_> = others
-                .iter()
-                .map(|slice| scope.spawn(move || run(slice)))
-                .collect();
+            let spawn = |slice| {
+                let thread = std::thread::Builder::new().name("ppc-compact-slice".to_owned());
+                thread.spawn_scoped(scope, move || run(slice))
+            };
+            let handles: Vec<_> = others.iter().map(spawn).collect();
             let own = run(first);
-            let others = handles.into_iter().map(|handle| {
-                handle
+            let others = handles.into_iter().map(|handle| match handle {
+                Ok(thread) => thread
                     .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(error) => Err(failed_to_start(error)),
             });
             std::iter::once(own).chain(others).collect()
         });
@@ -108,6 +110,7 @@ impl Merge<'_> {
         for Input { table, .. } in &self.plan.inputs {
             let reader = self.db.table(table)?;
             candidates.insert(table.smallest.clone());
+            candidates.insert(table.largest.clone());
             candidates.extend(reader.sample_keys(count)?);
             readers.push(reader);
         }
@@ -198,6 +201,10 @@ fn chains(inputs: &[Input]) -> Vec<Vec<Arc<TableMeta>>> {
         }
     }
     chains.into_iter().map(|(_, chain)| chain).collect()
+}
+
+fn failed_to_start(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, "cannot start a thread for a compaction").with_source(error)
 }
 
 /// The tables of all slices in order, or the error that began the failure.
