@@ -11,11 +11,10 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender};
 use parking_lot::{Condvar, Mutex};
 
-use super::{EncodedFrame, FrameCodec};
+use super::EncodedFrame;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The shared threads.
@@ -45,11 +44,13 @@ impl CompressionPool {
         self.threads
     }
 
-    /// Hands a frame to the pool.
-    pub(crate) fn submit(&self, codec: &Arc<FrameCodec>, raw: Bytes) -> Arc<Job> {
+    /// Hands the work on one frame to the pool.
+    pub(crate) fn submit(
+        &self,
+        work: impl FnOnce() -> Result<EncodedFrame> + Send + 'static,
+    ) -> Arc<Job> {
         let job = Arc::new(Job {
-            codec: Arc::clone(codec),
-            state: Mutex::new(State::Waiting(raw)),
+            state: Mutex::new(State::Waiting(Box::new(work))),
             done: Condvar::new(),
         });
         if let Some(queue) = &self.queue {
@@ -87,38 +88,39 @@ fn spawn_worker(index: usize, jobs: Receiver<Arc<Job>>) -> Option<JoinHandle<()>
         .ok()
 }
 
-/// One frame on its way through the pool.
+/// The work on one frame on its way through the pool.
 pub(crate) struct Job {
-    codec: Arc<FrameCodec>,
     state: Mutex<State>,
     done: Condvar,
 }
 
 enum State {
-    Waiting(Bytes),
+    Waiting(Box<dyn FnOnce() -> Result<EncodedFrame> + Send>),
     Running,
     Done(Result<EncodedFrame>),
     Taken,
 }
 
 impl Job {
-    /// Compresses the frame unless someone else does or did. Says whether it did.
+    /// Does the work unless someone else does or did. Says whether it did.
     pub(crate) fn run(&self) -> bool {
-        let raw = {
+        let work = {
             let mut state = self.state.lock();
             match std::mem::replace(&mut *state, State::Running) {
-                State::Waiting(raw) => raw,
+                State::Waiting(work) => work,
                 other => {
                     *state = other;
                     return false;
                 }
             }
         };
-        let outcome =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.codec.encode(raw)));
-        *self.state.lock() = State::Done(
-            outcome.unwrap_or_else(|_| Err(Error::new(ErrorKind::Failed, "compression panicked"))),
-        );
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        *self.state.lock() = State::Done(outcome.unwrap_or_else(|_| {
+            Err(Error::new(
+                ErrorKind::Failed,
+                "compression of a frame panicked",
+            ))
+        }));
         self.done.notify_all();
         true
     }
@@ -128,19 +130,27 @@ impl Job {
         matches!(*self.state.lock(), State::Done(_))
     }
 
-    /// Takes the result, compressing here if no one has begun, else waiting.
+    /// Takes the result, working here if no one has begun, else waiting.
     pub(crate) fn take(&self) -> Result<EncodedFrame> {
         self.run();
         let mut state = self.state.lock();
         loop {
             match std::mem::replace(&mut *state, State::Taken) {
                 State::Done(result) => return result,
-                State::Taken => {
+                State::Taken | State::Waiting(_) => {
                     return Err(Error::new(ErrorKind::Failed, "frame was taken twice"));
                 }
-                running => *state = running,
+                State::Running => *state = State::Running,
             }
             self.done.wait(&mut state);
+        }
+    }
+
+    /// Drops the work if no one has begun it; no one will take its result.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state.lock();
+        if matches!(*state, State::Waiting(_)) {
+            *state = State::Taken;
         }
     }
 }

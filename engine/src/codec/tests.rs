@@ -100,11 +100,39 @@ fn a_pool_yields_what_one_thread_does() {
         let pool = CompressionPool::new(threads);
         let jobs: Vec<_> = frames
             .iter()
-            .map(|raw| pool.submit(&zstd, raw.clone()))
+            .map(|raw| {
+                let (zstd, raw) = (Arc::clone(&zstd), raw.clone());
+                pool.submit(move || zstd.encode(raw))
+            })
             .collect();
         jobs.iter().map(|job| job.take().unwrap().stored).collect()
     };
     assert_eq!(encode(1), encode(4));
+}
+
+#[test]
+fn work_that_panics_is_an_error_and_the_pool_goes_on() {
+    for threads in [1, 3] {
+        let pool = CompressionPool::new(threads);
+        let bad: Vec<_> = (0..4)
+            .map(|_| pool.submit(|| panic!("on purpose")))
+            .collect();
+        for job in bad {
+            let error = job.take().unwrap_err();
+            assert_eq!(error.kind(), crate::error::ErrorKind::Failed);
+        }
+        let good = Arc::new(codec(Compression::None));
+        let job = pool.submit(move || good.encode(Bytes::from_static(b"fine")));
+        assert_eq!(job.take().unwrap().stored, "fine");
+    }
+}
+
+#[test]
+fn abandoned_work_is_not_done() {
+    let pool = CompressionPool::new(1);
+    let job = pool.submit(|| panic!("nobody wanted this"));
+    job.abandon();
+    assert!(!job.run());
 }
 
 proptest! {

@@ -35,8 +35,7 @@ pub(crate) struct FrameWriter {
     pool: Arc<CompressionPool>,
     codec: Arc<FrameCodec>,
     sampling: Option<Sampling>,
-    ring: VecDeque<(Arc<Job>, usize)>,
-    ring_bytes: usize,
+    ring: Ring,
     pushed: u32,
     starts: Vec<u64>,
     raw_frames: u64,
@@ -48,6 +47,39 @@ struct Sampling {
     held: Vec<RawFrame>,
     bytes: usize,
     dictionary_bytes: usize,
+}
+
+/// Frames on their way, oldest first, with their raw lengths.
+#[derive(Default)]
+struct Ring {
+    jobs: VecDeque<(Arc<Job>, usize)>,
+    bytes: usize,
+}
+
+impl Ring {
+    fn push(&mut self, job: Arc<Job>, len: usize) {
+        self.jobs.push_back((job, len));
+        self.bytes += len;
+    }
+
+    fn pop(&mut self) -> Option<Arc<Job>> {
+        let (job, len) = self.jobs.pop_front()?;
+        self.bytes -= len;
+        Some(job)
+    }
+
+    fn oldest_is_done(&self) -> bool {
+        self.jobs.front().is_some_and(|(job, _)| job.is_done())
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // A writer that was given up must not keep the pool busy.
+        for (job, _) in &self.jobs {
+            job.abandon();
+        }
+    }
 }
 
 /// What the value area came to.
@@ -75,8 +107,7 @@ impl FrameWriter {
                 dictionary_bytes: options.dictionary_bytes as usize,
                 ..Sampling::default()
             }),
-            ring: VecDeque::new(),
-            ring_bytes: 0,
+            ring: Ring::default(),
             pushed: 0,
             starts: Vec::new(),
             raw_frames: 0,
@@ -92,32 +123,31 @@ impl FrameWriter {
     /// Bytes held.
     pub(crate) fn memory_bytes(&self) -> usize {
         let sampled = self.sampling.as_ref().map_or(0, |sampling| sampling.bytes);
-        self.ring_bytes + sampled + self.starts.capacity() * 8
+        self.ring.bytes + sampled + self.starts.capacity() * 8
     }
 
     fn submit(&mut self, frame: RawFrame) -> Result<()> {
         let len = frame.bytes.len();
         let budget = self.pool.threads() * IN_FLIGHT_BYTES_PER_THREAD;
-        while !self.ring.is_empty() && self.ring_bytes + len > budget {
+        while !self.ring.jobs.is_empty() && self.ring.bytes + len > budget {
             self.write_oldest()?;
         }
-        self.ring
-            .push_back((self.pool.submit(&self.codec, frame.bytes), len));
-        self.ring_bytes += len;
-        while self.ring.front().is_some_and(|(job, _)| job.is_done()) {
+        let codec = Arc::clone(&self.codec);
+        let job = self.pool.submit(move || codec.encode(frame.bytes));
+        self.ring.push(job, len);
+        while self.ring.oldest_is_done() {
             self.write_oldest()?;
         }
         Ok(())
     }
 
     fn write_oldest(&mut self) -> Result<()> {
-        let Some((job, len)) = self.ring.pop_front() else {
+        let Some(job) = self.ring.pop() else {
             return Ok(());
         };
-        self.ring_bytes -= len;
         // While another thread is at the oldest frame, work on the next one no thread has begun.
         if !job.run() && !job.is_done() {
-            let _ = self.ring.iter().any(|(job, _)| job.run());
+            let _ = self.ring.jobs.iter().any(|(job, _)| job.run());
         }
         let frame = job
             .take()
@@ -163,7 +193,7 @@ impl FrameWriter {
     /// Writes everything that is still on its way.
     pub(crate) fn finish(mut self) -> Result<ValueArea> {
         self.end_sampling()?;
-        while !self.ring.is_empty() {
+        while !self.ring.jobs.is_empty() {
             self.write_oldest()?;
         }
         let dictionary = self.codec.dictionary.as_ref();

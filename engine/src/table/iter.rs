@@ -8,7 +8,7 @@
 //! Invariant: while valid, `key`, `entry` and `entry_start` describe one entry of `block`, and
 //! `walk` stands right behind it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,9 +18,17 @@ use bytes::Bytes;
 use super::context::IterContext;
 use super::key_block::{FramePlace, KeyBlock, StoredPlace, Walk};
 use super::reader::TableReader;
+use super::unit::UNIT_HEADER_BYTES;
 use crate::error::{Error, Result};
 use crate::iter::{EntryKey, InternalIterator, compare};
 use crate::types::{EntryKind, SeqNo};
+use crate::vfs::Advice;
+
+/// Bytes of the value area that the kernel is told of at a time.
+const READ_AHEAD_BYTES: u64 = 2 << 20;
+
+/// Frames apart that still are a walk: long values lie a little off the order of keys.
+const FRAMES_NEAR: u32 = 64;
 
 /// A cursor over one table.
 pub(crate) struct TableIter {
@@ -33,13 +41,28 @@ pub(crate) struct TableIter {
     entry_start: usize,
     walk: Option<Walk>,
     frame: RefCell<Option<(u32, Bytes)>>,
+    read_ahead: Cell<ReadAhead>,
+}
+
+/// How far the kernel was told to read, while values are taken in about the order of the file.
+#[derive(Debug, Clone, Copy, Default)]
+struct ReadAhead {
+    last_frame: u32,
+    /// Offset in the file.
+    told_until: u64,
 }
 
 #[derive(Debug)]
 struct LoadedBlock {
     index: usize,
-    /// Its own bytes; none where the block lies in the mapping.
-    bytes: Option<Bytes>,
+    bytes: BlockBytes,
+}
+
+#[derive(Debug)]
+enum BlockBytes {
+    /// Bytes of the mapping, verified.
+    Mapped(Range<u64>),
+    Owned(Bytes),
 }
 
 #[derive(Debug, Clone)]
@@ -73,6 +96,7 @@ impl TableReader {
             entry_start: 0,
             walk: None,
             frame: RefCell::new(None),
+            read_ahead: Cell::default(),
         }
     }
 }
@@ -81,8 +105,8 @@ impl TableIter {
     fn block_bytes(&self) -> Result<&[u8]> {
         let block = self.block.as_ref().ok_or_else(unpositioned)?;
         match &block.bytes {
-            Some(bytes) => Ok(bytes),
-            None => self.table.mapped_key_block(block.index),
+            BlockBytes::Owned(bytes) => Ok(bytes),
+            BlockBytes::Mapped(range) => self.table.file.mapped(range).ok_or_else(unpositioned),
         }
     }
 
@@ -97,10 +121,11 @@ impl TableIter {
         self.block = None;
         let bytes = if self.table.file.is_mapped() {
             self.table.mapped_key_block(index)?;
-            None
+            let unit = self.table.index()?.extent(index)?;
+            BlockBytes::Mapped(unit.start + UNIT_HEADER_BYTES as u64..unit.end)
         } else {
             let context = self.context.as_read();
-            Some(self.table.loaded_key_block(index, &context)?)
+            BlockBytes::Owned(self.table.loaded_key_block(index, &context)?)
         };
         self.block = Some(LoadedBlock { index, bytes });
         Ok(())
@@ -230,12 +255,37 @@ impl TableIter {
         {
             return self.table.value_in(frame, place);
         }
+        self.read_ahead(place.frame);
         let frame = self.table.frame(place.frame, &self.context.as_read())?;
         let value = self.table.value_in(&frame, place)?;
         if frame.len() > value.len() {
             self.frame.replace(Some((place.frame, frame)));
         }
         Ok(value)
+    }
+
+    /// Tells the kernel of the next stretch of the value area once a walk gets near its end.
+    fn read_ahead(&self, ordinal: u32) {
+        let mut state = self.read_ahead.get();
+        let near = ordinal.abs_diff(state.last_frame) <= FRAMES_NEAR;
+        state.last_frame = ordinal;
+        if let Ok(directory) = self.table.directory()
+            && let Ok(frame) = directory.extent(ordinal)
+        {
+            if !near {
+                // A jump, as every first value is one: wait for a second nearby.
+                state.told_until = frame.end;
+            } else if frame.end + READ_AHEAD_BYTES / 2 >= state.told_until {
+                let area_end = directory.value_area().map_or(0, |area| area.end);
+                let start = frame.end.max(state.told_until);
+                let end = (start + READ_AHEAD_BYTES).min(area_end);
+                if start < end {
+                    self.table.file.advise(Advice::WillNeed, start..end);
+                }
+                state.told_until = end.max(start);
+            }
+        }
+        self.read_ahead.set(state);
     }
 
     /// Runs a movement: on an error, and unless it came to stand, the cursor is not valid.

@@ -34,11 +34,10 @@ mod writer;
 
 pub(crate) use context::{IterContext, ReadContext};
 pub(crate) use filter::key_hash;
-pub(crate) use iter::TableIter;
 pub(crate) use key_block::FramePlace;
 pub use properties::TableProperties;
-pub(crate) use reader::{Found, Place, TableReader};
-pub(crate) use salvage::{Loss, SalvageReport, SalvagedEntry, salvage};
+pub(crate) use reader::{Place, TableReader};
+pub(crate) use salvage::{Loss, SalvageReport, salvage};
 pub(crate) use unit::UnitCodec;
 pub(crate) use verify::TableVerification;
 pub(crate) use writer::{TableSummary, TableWriter};

@@ -197,11 +197,6 @@ impl TableWriter {
             + self.frames.memory_bytes()
     }
 
-    /// Whether nothing was added.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.properties.entries == 0 && self.tombstones.is_empty()
-    }
-
     /// Completes the file and syncs it. Its directory is the caller's to sync.
     pub(crate) fn finish(mut self) -> Result<TableSummary> {
         let places = self.layout.finish(&mut self.frames)?;
