@@ -5,8 +5,6 @@
 //! holds a guard while it decodes: other threads that want the same frame wait for that one
 //! decode instead of repeating it. Each entry is charged its bytes and [`ENTRY_BYTES`] besides.
 //!
-//! Frames of a table that is gone are never asked for again and age out like any others.
-//!
 //! A hit clones a reference count and allocates nothing. An entry too large for its shard is
 //! handed to whoever waits for it, and not kept.
 
@@ -91,6 +89,11 @@ impl FrameCache {
         }
     }
 
+    /// Drops what is cached of a table that is gone.
+    pub(crate) fn forget(&self, table: FileId) {
+        self.entries.retain(|(of, _), _| *of != table);
+    }
+
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
         self.entries.weight()
@@ -151,6 +154,8 @@ mod tests {
         assert!(!good.unwrap().1);
         assert!(cache.get(FileId(1), unit).is_some());
         assert!(cache.get(FileId(2), unit).is_none());
+        cache.forget(FileId(1));
+        assert!(cache.get(FileId(1), unit).is_none());
     }
 
     #[test]
