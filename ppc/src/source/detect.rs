@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
-use ppc_engine::{Error, ErrorKind, Result};
+use ppc_engine::{Error, Result};
 
 use super::tar::looks_like_tar;
 use super::{DirectorySource, ParquetSource, Source, SourceFormat, SourceOptions, TarSource};
@@ -84,14 +84,23 @@ pub fn open_source(spec: &SourceSpec, options: &SourceOptions) -> Result<Box<dyn
         SourceFormat::Directory => Box::new(DirectorySource::open(path, options)?),
         SourceFormat::Tar => Box::new(TarSource::open(path, options)?),
         SourceFormat::Parquet => Box::new(ParquetSource::open(path, options)?),
-        SourceFormat::Git => {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "this build cannot read git repositories",
-            )
-            .at_path(path));
-        }
+        SourceFormat::Git => open_git(path, options)?,
     })
+}
+
+#[cfg(feature = "git")]
+fn open_git(path: &Path, options: &SourceOptions) -> Result<Box<dyn Source>> {
+    Ok(Box::new(super::GitSource::open(path, options)?))
+}
+
+#[cfg(not(feature = "git"))]
+fn open_git(path: &Path, _: &SourceOptions) -> Result<Box<dyn Source>> {
+    Err(Error::new(
+        ppc_engine::ErrorKind::Unsupported,
+        "this build cannot read git repositories",
+    )
+    .at_path(path)
+    .with_remedy("build with the feature \"git\""))
 }
 
 fn detect(path: &Path) -> Result<SourceFormat> {
@@ -119,6 +128,8 @@ fn detect(path: &Path) -> Result<SourceFormat> {
 
 #[cfg(test)]
 mod tests {
+    use ppc_engine::ErrorKind;
+
     use super::*;
 
     fn opened(name: &str, content: &[u8]) -> Result<String> {

@@ -17,6 +17,8 @@
 
 mod detect;
 mod directory;
+#[cfg(feature = "git")]
+mod git;
 mod item;
 mod parquet;
 mod progress;
@@ -33,6 +35,8 @@ use crate::text::quote;
 
 pub use detect::{SourceSpec, open_source};
 pub use directory::DirectorySource;
+#[cfg(feature = "git")]
+pub use git::GitSource;
 pub use item::{Origin, Place, Problem, ProblemKind, SourceFile, SourceItem, StatedHash};
 pub use parquet::{ColumnMapping, ParquetSource};
 pub use progress::Progress;
@@ -105,6 +109,8 @@ pub struct SourceOptions {
     pub honour_gitignore: bool,
     /// Directories: take files and directories whose name begins with a dot. On by default.
     pub include_hidden: bool,
+    /// Git: take every blob in the object database, reachable from a ref or not. Off by default.
+    pub git_all_objects: bool,
     /// Parquet: which columns hold what; found out from their names if `None`.
     pub columns: Option<ColumnMapping>,
 }
@@ -116,6 +122,7 @@ impl Default for SourceOptions {
             file_bytes_max: VALUE_BYTES_MAX as u64,
             honour_gitignore: false,
             include_hidden: true,
+            git_all_objects: false,
             columns: None,
         }
     }
