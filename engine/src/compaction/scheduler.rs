@@ -566,7 +566,11 @@ fn flush_work(db: &Arc<DbInner>, retry: &mut Retry) -> Worked {
             retry.succeeded();
             Worked::Done
         }
-        Ok(false) => Worked::Idle,
+        Ok(false) => {
+            // An iterator that ended may have let go of files.
+            db.purge_obsolete();
+            Worked::Idle
+        }
         Err(_) if db.check_writable().is_err() => Worked::Idle,
         Err(_) => {
             retry.failed();

@@ -25,9 +25,10 @@ impl DbInner {
         let Some(generation) = self.pipeline.oldest() else {
             return Ok(false);
         };
+        let attempt = self.pipeline.begin_attempt(Stage::Flush);
         if let Err(error) = self.flush_generation(&generation) {
             tracing::warn!(%error, "flush failed");
-            self.pipeline.fail(Stage::Flush, &error);
+            self.pipeline.fail(Stage::Flush, attempt, &error);
             return Err(error);
         }
         Ok(true)
@@ -48,12 +49,13 @@ impl DbInner {
             self.discard_tables(&written);
             return Err(error);
         }
-        // The logs may go now that the tables are in force, and the room is free.
+        // The logs may go now that the tables are in force; whoever waits is told last, so that a
+        // caller of `flush` finds everything done.
         self.write.forget_logs(&generation.logs);
         self.obsolete.lock().add_logs(&generation.logs);
+        self.purge_obsolete();
         self.stats.add(Counter::Flushes, 1);
         self.pipeline.pop();
-        self.purge_obsolete();
         tracing::info!(
             tables = written.len(),
             memtable_bytes = generation.memory_bytes(),

@@ -179,15 +179,15 @@ impl DbInner {
         }
         self.failed.store(true, Ordering::Release);
         drop(failure);
-        self.pipeline.fail(Stage::Flush, error);
-        self.pipeline.fail(Stage::Compaction, error);
+        self.pipeline.fail_all(Stage::Flush, error);
+        self.pipeline.fail_all(Stage::Compaction, error);
     }
 }
 
 impl DbInner {
     /// Tells writers that wait for compaction that it failed.
     pub(crate) fn compaction_failed(&self, error: &Error) {
-        self.pipeline.fail(Stage::Compaction, error);
+        self.pipeline.fail_all(Stage::Compaction, error);
     }
 }
 

@@ -40,34 +40,50 @@ pub(crate) enum Stage {
     Compaction,
 }
 
-/// Failed jobs of a stage so far, and the last one's error.
+/// A stage's jobs, numbered from 1 as they begin.
 #[derive(Debug, Default)]
-struct Failures {
-    count: u64,
-    last: Option<Error>,
+struct Attempts {
+    begun: u64,
+    /// The last one that failed, and its error.
+    failed: Option<(u64, Error)>,
 }
 
-/// How many jobs had failed, by the stages that matter, when someone began to wait.
+/// How many jobs had begun, by the stages that matter, when someone began to wait.
 #[derive(Debug)]
 pub(crate) struct Wait {
-    seen: Vec<(Stage, u64)>,
+    begun: Vec<(Stage, u64)>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// Oldest first.
     sealed: VecDeque<Arc<Generation>>,
-    flush: Failures,
-    compaction: Failures,
+    flush: Attempts,
+    compaction: Attempts,
     closed: bool,
 }
 
 impl State {
-    fn failures(&self, stage: Stage) -> &Failures {
+    fn attempts(&self, stage: Stage) -> &Attempts {
         match stage {
             Stage::Flush => &self.flush,
             Stage::Compaction => &self.compaction,
         }
+    }
+
+    fn attempts_mut(&mut self, stage: Stage) -> &mut Attempts {
+        match stage {
+            Stage::Flush => &mut self.flush,
+            Stage::Compaction => &mut self.compaction,
+        }
+    }
+
+    /// The failure of a job that began after the wait did.
+    fn failure_since(&self, wait: &Wait) -> Option<&Error> {
+        wait.begun.iter().find_map(|(stage, begun)| {
+            let (attempt, error) = self.attempts(*stage).failed.as_ref()?;
+            (attempt > begun).then_some(error)
+        })
     }
 }
 
@@ -111,17 +127,27 @@ impl Pipeline {
         self.changed.notify_all();
     }
 
-    /// Wakes those who wait for a stage with the error of its job.
-    pub(crate) fn fail(&self, stage: Stage, error: &Error) {
+    /// Numbers a job that begins.
+    pub(crate) fn begin_attempt(&self, stage: Stage) -> u64 {
         let mut state = self.state.lock();
-        let failures = match stage {
-            Stage::Flush => &mut state.flush,
-            Stage::Compaction => &mut state.compaction,
-        };
-        failures.count += 1;
-        failures.last = Some(error.duplicate());
+        let attempts = state.attempts_mut(stage);
+        attempts.begun += 1;
+        attempts.begun
+    }
+
+    /// Wakes with the job's error those who began to wait for its stage before it began. Others
+    /// wait for the next attempt: what made this one fail may be gone.
+    pub(crate) fn fail(&self, stage: Stage, attempt: u64, error: &Error) {
+        let mut state = self.state.lock();
+        state.attempts_mut(stage).failed = Some((attempt, error.duplicate()));
         drop(state);
         self.changed.notify_all();
+    }
+
+    /// Wakes everyone who waits for the stage with an error.
+    pub(crate) fn fail_all(&self, stage: Stage, error: &Error) {
+        let attempt = self.begin_attempt(stage);
+        self.fail(stage, attempt, error);
     }
 
     /// Sends home everyone who waits, now and from now on.
@@ -130,20 +156,20 @@ impl Pipeline {
         self.changed.notify_all();
     }
 
-    /// Begins to wait for jobs of these stages; called **before** work is asked for, so that a
-    /// failure in between is not missed.
+    /// Begins to wait for jobs of these stages; called **before** work is asked for, so that the
+    /// job that comes of it is known to be later.
     pub(crate) fn begin_wait(&self, stages: &[Stage]) -> Wait {
         let state = self.state.lock();
-        let seen = stages
+        let begun = stages
             .iter()
-            .map(|stage| (*stage, state.failures(*stage).count));
+            .map(|stage| (*stage, state.attempts(*stage).begun));
         Wait {
-            seen: seen.collect(),
+            begun: begun.collect(),
         }
     }
 
     /// Waits until `ready`, which is given the number of sealed generations. Fails when a job that
-    /// matters has failed since the wait began, or when the store is closed.
+    /// matters, and that began after the wait did, has failed, or when the store is closed.
     pub(crate) fn wait_until(
         &self,
         wait: &Wait,
@@ -157,12 +183,8 @@ impl Pipeline {
             if state.closed {
                 return Err(closed());
             }
-            let mut failures = wait
-                .seen
-                .iter()
-                .map(|(stage, seen)| (state.failures(*stage), seen));
-            if let Some((failure, _)) = failures.find(|(failures, seen)| failures.count != **seen) {
-                return Err(failure.last.as_ref().map_or_else(closed, Error::duplicate));
+            if let Some(error) = state.failure_since(wait) {
+                return Err(error.duplicate());
             }
             self.changed.wait(&mut state);
         }
@@ -172,4 +194,24 @@ impl Pipeline {
 /// The error of every call on a closed store.
 pub(super) fn closed() -> Error {
     Error::new(crate::error::ErrorKind::Closed, "the store was closed").with_remedy("open it again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_began_before_the_wait_is_no_reason_to_give_up() {
+        let pipeline = Pipeline::default();
+        let error = Error::limit("full");
+        let early = pipeline.begin_attempt(Stage::Flush);
+        let wait = pipeline.begin_wait(&[Stage::Flush]);
+        pipeline.fail(Stage::Flush, early, &error);
+        pipeline.fail_all(Stage::Compaction, &error);
+        assert!(pipeline.state.lock().failure_since(&wait).is_none());
+        let late = pipeline.begin_attempt(Stage::Flush);
+        pipeline.fail(Stage::Flush, late, &error);
+        let failed = pipeline.wait_until(&wait, |_| false).unwrap_err();
+        assert_eq!(failed.kind(), error.kind());
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ppc_engine::vfs::Vfs;
+use ppc_engine::vfs::{MemVfs, Vfs};
 use ppc_engine::{Db, DbOptions, IterOptions, KeyRange, Keyspace, KeyspaceOptions, TableOptions};
 
 /// Where stores lie in a memory file system.
@@ -63,4 +63,11 @@ pub(crate) fn open(options: DbOptions) -> (Db, Keyspace) {
     let db = Db::open(DIR, options).unwrap();
     let keyspace = db.keyspace("k", small_tables()).unwrap();
     (db, keyspace)
+}
+
+/// Table files of every store on the file system.
+pub(crate) fn count_tables(vfs: &MemVfs) -> usize {
+    let files = vfs.files();
+    let is_table = |file: &&std::path::PathBuf| file.extension().is_some_and(|it| it == "table");
+    files.iter().filter(is_table).count()
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{DIR, key, open, options, pairs, small_tables, value};
+use crate::common::{DIR, count_tables, key, open, options, pairs, small_tables, value};
 use ppc_engine::vfs::{DiskVfs, FaultOp, FaultPlan, FaultVfs, MemVfs, Vfs};
 use ppc_engine::{Db, DbOptions, Durability, Error, ErrorKind, KeyRange};
 
@@ -232,9 +232,5 @@ fn a_dropped_keyspace_is_gone_for_good_and_its_name_is_free() {
         pairs(&keyspace, KeyRange::all()),
         [(b"new".to_vec(), b"1".to_vec())]
     );
-    let tables = vfs
-        .files()
-        .into_iter()
-        .filter(|file| file.ends_with(".table"));
-    assert_eq!(tables.count(), 0);
+    assert_eq!(count_tables(&vfs), 0);
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::time::{Duration, Instant};
 
-use crate::common::{key, open, options, pairs, value};
+use crate::common::{count_tables, key, open, options, pairs, value};
 use ppc_engine::vfs::MemVfs;
 use ppc_engine::{Counter, Durability, IterOptions, KeyRange, Keyspace};
 
@@ -168,6 +169,28 @@ fn an_iterator_keeps_seeing_its_moment() {
         .map(|(k, v)| (k.to_vec(), v.to_vec()))
         .collect();
     assert_eq!(seen, expected);
+}
+
+#[test]
+fn files_that_only_an_iterator_needs_go_when_it_ends() {
+    let vfs = MemVfs::new();
+    let (db, keyspace) = open(options(&vfs));
+    fill(&keyspace, 0..100, 1);
+    db.flush().unwrap();
+    let mut iter = keyspace
+        .iter(KeyRange::all(), IterOptions::default())
+        .unwrap();
+    assert!(iter.next().unwrap().is_ok());
+    keyspace.delete_prefix("", Durability::None).unwrap();
+    db.compact().unwrap();
+    assert!(count_tables(&vfs) > 0);
+    assert_eq!(iter.by_ref().filter(Result::is_ok).count(), 99);
+    drop(iter);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while count_tables(&vfs) > 0 {
+        assert!(Instant::now() < deadline, "{:?} are left", vfs.files());
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn from_env(name: &str) -> Option<u64> {
 fn random_runs_agree_with_the_model() {
     let seeds = match from_env("PPC_MODEL_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..from_env("PPC_MODEL_RUNS").unwrap_or(40),
+        None => 0..from_env("PPC_MODEL_RUNS").unwrap_or(12),
     };
     for seed in seeds {
         let mut bytes = vec![0; 3000];
