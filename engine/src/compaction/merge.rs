@@ -175,7 +175,7 @@ impl Merge<'_> {
     /// One cursor for each run of tables that share no key: L0 tables are chained as far as they
     /// do not overlap, so that a load of many runs needs a cursor for each run, not each table.
     fn sources(&self) -> Vec<Box<dyn InternalIterator>> {
-        let opener = TableOpener::new(self.db, false);
+        let opener = TableOpener::shared(self.db, false);
         let runs = chains(&self.plan.inputs).into_iter();
         let sources = runs.map(|run| {
             let source = LevelIter::new(TableRun::List(run), Arc::clone(&opener));

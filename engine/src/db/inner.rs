@@ -31,8 +31,8 @@ use crate::codec::CompressionPool;
 use crate::compaction::Scheduler;
 use crate::dir::{FileKind, file_path};
 use crate::error::{Error, ErrorKind, Result};
-use crate::manifest::{FileNumbers, Manifest, Version};
-use crate::options::{DbOptions, KeyspaceOptions};
+use crate::manifest::{FileNumbers, Manifest};
+use crate::options::DbOptions;
 use crate::read::WorkerPool;
 use crate::stats::{Latencies, Stats};
 use crate::types::{FileNumber, KeyspaceId, SeqNo};
@@ -131,18 +131,6 @@ impl DbInner {
         spaces.values().find(|space| space.id == id).cloned()
     }
 
-    /// The keyspace's tables at this moment; none for a keyspace that was dropped.
-    pub(crate) fn version(&self, id: KeyspaceId) -> Arc<Version> {
-        let space = self.space(id);
-        space.map_or_else(Arc::default, |space| Arc::clone(&space.view().version))
-    }
-
-    /// The keyspace's options at this moment; the defaults for one that was dropped.
-    pub(crate) fn keyspace_options(&self, id: KeyspaceId) -> Arc<KeyspaceOptions> {
-        let space = self.space(id);
-        space.map_or_else(Arc::default, |space| space.options())
-    }
-
     /// Fails once the store is closed.
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) {
@@ -182,9 +170,7 @@ impl DbInner {
         self.pipeline.fail_all(Stage::Flush, error);
         self.pipeline.fail_all(Stage::Compaction, error);
     }
-}
 
-impl DbInner {
     /// Tells writers that wait for compaction that it failed.
     pub(crate) fn compaction_failed(&self, error: &Error) {
         self.pipeline.fail_all(Stage::Compaction, error);

@@ -255,7 +255,7 @@ fn sources(
     range: &KeyRange,
     fill_cache: bool,
 ) -> Vec<Box<dyn InternalIterator>> {
-    let opener: Arc<dyn OpenTable> = TableOpener::new(db, fill_cache);
+    let opener: Arc<dyn OpenTable> = TableOpener::shared(db, fill_cache);
     let mut sources: Vec<Box<dyn InternalIterator>> = Vec::new();
     for memtable in view.memtables() {
         if memtable.has_entries() {

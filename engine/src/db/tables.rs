@@ -114,7 +114,7 @@ pub(crate) struct TableOpener {
 }
 
 impl TableOpener {
-    pub(crate) fn new(db: &Arc<DbInner>, fill_cache: bool) -> Arc<dyn OpenTable> {
+    pub(crate) fn shared(db: &Arc<DbInner>, fill_cache: bool) -> Arc<dyn OpenTable> {
         Arc::new(Self {
             db: Arc::clone(db),
             context: db.iter_context(fill_cache),

@@ -180,7 +180,7 @@ impl Source<'_> {
                 from: self.key(),
                 to: self.key(),
             },
-            58 if self.byte() % 3 == 0 => Op::CompactAll,
+            58 if self.byte().is_multiple_of(3) => Op::CompactAll,
             58 => Op::BulkLoad {
                 keyspace: self.keyspace(),
                 from: self.key(),
@@ -509,7 +509,7 @@ impl Run {
             if let Write::Put { key, .. } = *write {
                 let keyspace = &store.keyspaces[keyspace];
                 let value = Bytes::from(value_bytes(number, len));
-                loader.put(keyspace, &key_bytes(key), value).unwrap();
+                loader.put(keyspace, key_bytes(key), value).unwrap();
             }
         }
         loader.finish(&mut |_| {}).unwrap();

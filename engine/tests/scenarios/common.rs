@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ppc_engine::vfs::{MemVfs, Vfs};
 use ppc_engine::{Db, DbOptions, IterOptions, KeyRange, Keyspace, KeyspaceOptions, TableOptions};
@@ -70,4 +71,13 @@ pub(crate) fn count_tables(vfs: &MemVfs) -> usize {
     let files = vfs.files();
     let is_table = |file: &&std::path::PathBuf| file.extension().is_some_and(|it| it == "table");
     files.iter().filter(is_table).count()
+}
+
+/// Waits for what the background is about to do.
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what} did not come about");
+        std::thread::yield_now();
+    }
 }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::time::{Duration, Instant};
 
-use crate::common::{count_tables, key, open, options, pairs, value};
+use crate::common::{count_tables, eventually, key, open, options, pairs, value};
 use ppc_engine::vfs::MemVfs;
 use ppc_engine::{Counter, Durability, IterOptions, KeyRange, Keyspace};
 
@@ -111,7 +110,7 @@ fn a_range_delete_hides_what_is_older_at_every_depth_and_nothing_newer() {
         match at {
             15 => Some(b"new".to_vec()),
             10..20 => None,
-            _ => Some(value(at, if at % 3 == 0 { 2 } else { 1 })),
+            _ => Some(value(at, if at.is_multiple_of(3) { 2 } else { 1 })),
         }
     };
     let all: Vec<_> = (0..30)
@@ -126,7 +125,7 @@ fn a_range_delete_hides_what_is_older_at_every_depth_and_nothing_newer() {
                 "{at} at depth {depth}"
             );
             let old = before.get(&keyspace, key(at)).unwrap().unwrap();
-            assert_eq!(old, value(at, if at % 3 == 0 { 2 } else { 1 }));
+            assert_eq!(old, value(at, if at.is_multiple_of(3) { 2 } else { 1 }));
         }
         let found = keyspace.multi_get(&(0..30).map(key).collect::<Vec<_>>());
         for (at, found) in found.into_iter().enumerate() {
@@ -186,11 +185,7 @@ fn files_that_only_an_iterator_needs_go_when_it_ends() {
     assert!(count_tables(&vfs) > 0);
     assert_eq!(iter.by_ref().filter(Result::is_ok).count(), 99);
     drop(iter);
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while count_tables(&vfs) > 0 {
-        assert!(Instant::now() < deadline, "{:?} are left", vfs.files());
-        std::thread::yield_now();
-    }
+    eventually("removal of its files", || count_tables(&vfs) == 0);
 }
 
 #[test]
