@@ -56,7 +56,7 @@ pub struct DbOptions {
     pub memtable_bytes: usize,
     /// Sealed memtables waiting for their flush before writers wait. Default 4.
     pub sealed_memtables_max: usize,
-    /// Threads that flush and compact. Default 2.
+    /// Threads that compact; one more flushes. Default 2.
     pub background_threads: usize,
     /// Threads that compress the frames of tables being written, shared by all writers; 1 means
     /// the writing thread does it alone. Default: the machine's cores.

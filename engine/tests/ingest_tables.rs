@@ -166,7 +166,9 @@ fn damaged_and_foreign_files_are_refused_and_nothing_changes() {
 #[test]
 fn a_stores_own_table_with_deletes_is_refused() {
     let vfs = SteeredVfs::new();
-    let (db, keyspace) = open(db_options(&vfs));
+    let mut options = db_options(&vfs);
+    options.auto_compaction = false;
+    let (db, keyspace) = open(options);
     keyspace.put(key(1), b"one", Durability::Buffered).unwrap();
     keyspace.delete(key(2), Durability::Buffered).unwrap();
     db.flush().unwrap();

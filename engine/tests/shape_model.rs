@@ -285,7 +285,7 @@ fn check_files(vfs: &MemVfs, db: &Db) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
     fn the_shape_of_the_tree_never_shows(

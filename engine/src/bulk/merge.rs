@@ -184,3 +184,6 @@ impl Watch for MergeWatch<'_, '_> {
         callback(*progress);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 /// What an entry costs beyond its key and value: its share of a tree node, the handles of key and
 /// value, and what the allocator rounds up.
-const ENTRY_OVERHEAD_BYTES: usize = 96;
+const ENTRY_OVERHEAD_BYTES: usize = 128;
 
 /// The window of one keyspace. See the module's head.
 #[derive(Debug, Default)]

@@ -16,8 +16,8 @@ use super::executor::{Outcome, run_plan};
 use super::merge::Watch;
 use super::picker::{Picker, may_hold_garbage};
 use super::plan::{Busy, Input, Plan, Reason};
-use super::scheduler::{Choice, Ticket};
 use super::targets::LAST_LEVEL;
+use super::ticket::{Choice, Ticket};
 use crate::cancel::CancelToken;
 use crate::db::{Db, DbInner, Keyspace, Space};
 use crate::error::Result;
@@ -353,3 +353,6 @@ impl Watch for ManualWatch<'_, '_> {
         callback(*progress);
     }
 }
+
+#[cfg(test)]
+mod tests;

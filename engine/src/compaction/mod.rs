@@ -5,7 +5,9 @@
 //! targets        how many bytes each level may hold               (pure)
 //! plan           a plan; what running jobs hold
 //! span           the stretch of keys a table reaches over
-//! scheduler      background threads; who may run what, when
+//! scheduler      who may run what, when
+//!   ticket       leave to run, and to keep others from running
+//!   workers      the threads of the background
 //! executor       a plan  ->  a changed tree
 //!   merge        inputs  ->  output tables, in parallel slices
 //!   split        where the slices are                             (pure)
@@ -30,7 +32,11 @@ mod split;
 mod stripes;
 mod survivors;
 mod targets;
+#[cfg(test)]
+pub(crate) mod testing;
+mod ticket;
 mod weight;
+mod workers;
 
 pub(crate) use executor::{Outcome, run_plan};
 pub use manual::{CompactOptions, CompactionProgress, CompactionReport};
@@ -38,6 +44,7 @@ pub(crate) use merge::Watch;
 pub(crate) use output::{OpenTable, OutsideTable, TableFactory};
 pub(crate) use picker::connected;
 pub(crate) use plan::{Input, Plan, Reason};
-pub(crate) use scheduler::{Choice, Hold, Scheduler, Ticket};
+pub(crate) use scheduler::Scheduler;
 pub(crate) use span::Span;
 pub(crate) use targets::{LAST_LEVEL, LevelTargets};
+pub(crate) use ticket::{Choice, Hold, Ticket};

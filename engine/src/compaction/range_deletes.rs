@@ -81,10 +81,6 @@ impl RangeDeletes {
         Self { fragments }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.fragments.is_empty()
-    }
-
     /// A cursor for keys that come in ascending order.
     pub(crate) fn cursor(&self) -> RangeDeleteCursor<'_> {
         RangeDeleteCursor {

@@ -16,28 +16,24 @@
 //! Lock order: `state` comes after every lock of [`DbInner`] but those held for moments.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::executor::{cancelled, run_plan};
-use super::merge::Watch;
+use super::executor::cancelled;
 use super::picker::{Pick, Picker};
 use super::plan::{Busy, JobId, Plan};
-use super::span::Span;
 use super::stripes::Stripes;
+use super::ticket::{Choice, Hold, Ticket, closing};
 use super::weight::covered_entries;
+use super::workers::{Retry, start_compacting, start_flushing};
 use crate::cancel::CancelToken;
 use crate::db::{DbInner, Space, WorkSignal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::Version;
 use crate::types::{FileNumber, KeyspaceId};
-
-const RETRY_PAUSE_MIN: Duration = Duration::from_secs(1);
-const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// How long a caller waits for a running job before it looks whether it was cancelled itself: a
 /// token may be set from a signal handler, which cannot wake anyone.
@@ -47,11 +43,12 @@ const CANCEL_NOTICED_WITHIN: Duration = Duration::from_millis(100);
 const QUARANTINE: JobId = JobId(0);
 
 /// See the module's head.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Scheduler {
     state: Mutex<State>,
     /// A job has ended, or the scheduler stops.
     ended: Condvar,
+    signal: Arc<WorkSignal>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -63,8 +60,8 @@ struct State {
     /// Keyspaces in which a caller waits for running jobs; no further ones start there.
     waited_for: HashMap<KeyspaceId, usize>,
     retry: Retry,
-    /// Why corrupt tables are held.
-    quarantine: Option<Error>,
+    /// Why corrupt tables are held, where some are.
+    quarantine: HashMap<KeyspaceId, Error>,
     /// Estimates of what tables' range tombstones cover.
     covered: HashMap<FileNumber, u64>,
     stopping: bool,
@@ -77,63 +74,41 @@ struct Running {
     bytes: u64,
 }
 
-/// When to try again after a failure.
-#[derive(Debug, Default)]
-struct Retry {
-    /// None while all is well, or when it is to be tried at once.
-    at: Option<Instant>,
-    pause: Duration,
-}
-
-impl Retry {
-    fn failed(&mut self) {
-        self.pause = (self.pause * 2).clamp(RETRY_PAUSE_MIN, RETRY_PAUSE_MAX);
-        self.at = Some(Instant::now() + self.pause);
-    }
-
-    fn succeeded(&mut self) {
-        *self = Self::default();
-    }
-
-    fn is_due(&self) -> bool {
-        self.at.is_none_or(|at| at <= Instant::now())
-    }
+/// What a compaction thread is to do.
+pub(super) enum Next<'a> {
+    Job(Ticket<'a>),
+    /// Nothing before this time, unless a writer asks for it.
+    At(Instant),
+    Nothing,
 }
 
 impl Scheduler {
+    pub(crate) fn new(signal: &Arc<WorkSignal>) -> Self {
+        Self {
+            state: Mutex::default(),
+            ended: Condvar::new(),
+            signal: Arc::clone(signal),
+            threads: Mutex::default(),
+        }
+    }
+
     /// Starts the threads, which go on until [`Scheduler::shut_down`].
     pub(crate) fn start(&self, db: &Arc<DbInner>) -> Result<()> {
-        let count = db.options().background_threads;
-        for index in 0..=count {
-            let name = match index {
-                0 => "ppc-flush".to_owned(),
-                _ => format!("ppc-compact-{index}"),
-            };
-            let work = if index == 0 {
-                flush_work
-            } else {
-                compaction_work
-            };
-            let inner = Arc::clone(db);
-            let spawned = std::thread::Builder::new()
-                .name(name)
-                .spawn(move || work_until_stopped(&inner, work));
-            let handle = spawned.map_err(|error| {
-                Error::new(ErrorKind::Io, "cannot start a background thread").with_source(error)
-            })?;
-            self.threads.lock().push(handle);
+        self.threads.lock().push(start_flushing(db)?);
+        for index in 1..=db.options().background_threads {
+            self.threads.lock().push(start_compacting(db, index)?);
         }
         Ok(())
     }
 
     /// Cancels running jobs and waits for the end of all threads, and of what callers' threads
     /// run. May be called more than once.
-    pub(crate) fn shut_down(&self, signal: &WorkSignal) {
+    pub(crate) fn shut_down(&self) {
         let mut state = self.state.lock();
         state.stopping = true;
         state.running.values().for_each(|job| job.stop.cancel());
         drop(state);
-        signal.stop();
+        self.signal.stop();
         self.ended.notify_all();
         for thread in std::mem::take(&mut *self.threads.lock()) {
             if thread.join().is_err() {
@@ -147,21 +122,25 @@ impl Scheduler {
     }
 
     /// Tries again at once what failed before: a writer is waiting for it.
-    pub(crate) fn retry_now(&self, signal: &WorkSignal) {
+    pub(crate) fn retry_now(&self) {
         self.state.lock().retry.at = None;
-        signal.wake();
+        self.signal.wake();
     }
 
     /// The most urgent job that can run now.
-    fn next_job<'a>(&'a self, db: &Arc<DbInner>) -> Option<Ticket<'a>> {
+    pub(super) fn next_job(&self, db: &Arc<DbInner>) -> Next<'_> {
         if !db.options().auto_compaction || db.check_writable().is_err() {
-            return None;
+            return Next::Nothing;
         }
         self.estimate_covered(db);
         let stripes = Stripes::new(db.snapshots(), db.visible_seq());
         let mut state = self.state.lock();
-        if state.stopping || !state.retry.is_due() {
-            return None;
+        if state.stopping {
+            return Next::Nothing;
+        }
+        match state.retry.at {
+            Some(at) if at > Instant::now() => return Next::At(at),
+            _ => state.retry.at = None,
         }
         let mut best: Option<(Pick, Arc<Space>, Arc<Version>)> = None;
         for space in db.spaces() {
@@ -192,9 +171,11 @@ impl Scheduler {
                 best = Some((pick, space, version));
             }
         }
-        let (pick, space, version) = best?;
+        let Some((pick, space, version)) = best else {
+            return Next::Nothing;
+        };
         let threads_max = db.options().background_threads;
-        Some(self.begin(&mut state, space, version, pick.plan, threads_max))
+        Next::Job(self.begin(&mut state, space, version, pick.plan, threads_max))
     }
 
     /// Reserves what the plan needs.
@@ -310,7 +291,7 @@ impl Scheduler {
         self.state.lock().covered.extend(estimates);
     }
 
-    fn release(&self, job: JobId, space: &Space, plan: &Plan) {
+    pub(super) fn release(&self, job: JobId, space: &Space, plan: &Plan) {
         let mut state = self.state.lock();
         state.running.remove(&job);
         if let Some(busy) = state.busy.get_mut(&space.id) {
@@ -320,14 +301,28 @@ impl Scheduler {
             state.covered.remove(&input.table.number);
         }
         drop(state);
+        self.something_ended();
+    }
+
+    /// Gives back everything that a [`Hold`] keeps.
+    pub(super) fn release_hold(&self, hold: JobId) {
+        let mut state = self.state.lock();
+        state.busy.values_mut().for_each(|busy| busy.release(hold));
+        drop(state);
+        self.something_ended();
+    }
+
+    /// What had to wait may go on.
+    fn something_ended(&self) {
         self.ended.notify_all();
+        self.signal.wake();
     }
 
     /// Draws the conclusions from how a background job ended.
-    fn conclude(&self, db: &Arc<DbInner>, ticket: &Ticket<'_>, outcome: Result<()>) {
+    pub(super) fn conclude(&self, db: &Arc<DbInner>, ticket: &Ticket<'_>, outcome: Result<()>) {
         let error = match outcome {
             Ok(()) => return self.state.lock().retry.succeeded(),
-            Err(error) if error.kind() == ErrorKind::Cancelled => return,
+            Err(error) if is_told_to_stop(&error) => return,
             Err(error) => error,
         };
         tracing::warn!(%error, plan = %ticket.plan, "compaction failed");
@@ -336,7 +331,7 @@ impl Scheduler {
             let suspects = suspects(db, &ticket.plan, &error);
             let busy = state.busy.entry(ticket.space.id).or_default();
             busy.hold(QUARANTINE, suspects, None);
-            state.quarantine = Some(error.duplicate());
+            state.quarantine.insert(ticket.space.id, error.duplicate());
         } else {
             state.retry.failed();
         }
@@ -346,9 +341,9 @@ impl Scheduler {
 
     /// Writers that wait for room in L0 would wait forever where corrupt tables keep L0 from being
     /// compacted.
-    fn release_hopeless_writers(&self, db: &DbInner) {
+    pub(super) fn release_hopeless_writers(&self, db: &DbInner) {
         let state = self.state.lock();
-        let Some(error) = &state.quarantine else {
+        let Some(error) = state.quarantine.values().next() else {
             return;
         };
         if state.running.is_empty() && db.l0_tables_max() >= db.options().l0_stall_trigger {
@@ -356,8 +351,15 @@ impl Scheduler {
         }
     }
 
-    fn retry_at(&self) -> Option<Instant> {
-        self.state.lock().retry.at
+    /// Lets `act` look at, or hold, what is busy in a keyspace.
+    pub(super) fn with_busy<T>(&self, space: &Space, act: impl FnOnce(&mut Busy) -> T) -> T {
+        act(self.state.lock().busy.entry(space.id).or_default())
+    }
+
+    /// What all running jobs may write.
+    pub(super) fn bytes_reserved(&self) -> u64 {
+        let state = self.state.lock();
+        state.running.values().map(|job| job.bytes).sum()
     }
 }
 
@@ -368,75 +370,12 @@ impl State {
     }
 
     fn lift_quarantine(&mut self, keyspace: KeyspaceId) {
-        if self.quarantine.is_some()
+        if self.quarantine.remove(&keyspace).is_some()
             && let Some(busy) = self.busy.get_mut(&keyspace)
         {
             busy.release(QUARANTINE);
         }
     }
-}
-
-/// Keeps tables and spans from compactions, until it is dropped.
-pub(crate) struct Hold<'a> {
-    scheduler: &'a Scheduler,
-    job: JobId,
-}
-
-impl Hold<'_> {
-    /// Keeps tables that are about to appear in L0.
-    pub(crate) fn hold_tables(&self, space: &Space, tables: Vec<FileNumber>) {
-        let mut state = self.scheduler.state.lock();
-        let busy = state.busy.entry(space.id).or_default();
-        busy.hold(self.job, tables, None);
-    }
-
-    /// Keeps `spans` of the deepest level up to `deepest` that no running job writes into there,
-    /// and tells which it is. In L0 there is nothing to keep.
-    pub(crate) fn hold_deepest(&self, space: &Space, deepest: usize, spans: &[Span]) -> usize {
-        let mut state = self.scheduler.state.lock();
-        let busy = state.busy.entry(space.id).or_default();
-        let is_free = |level: &usize| !spans.iter().any(|span| busy.writes_into(*level, span));
-        let level = (1..=deepest).rev().find(is_free).unwrap_or(0);
-        if level > 0 {
-            let span = spans.iter().cloned().reduce(Span::union);
-            busy.hold(self.job, Vec::new(), span.map(|span| (level, span)));
-        }
-        level
-    }
-
-    /// As [`Scheduler::begin_chosen`], for a plan that may take what is held here.
-    pub(crate) fn begin_chosen(
-        &self,
-        db: &Arc<DbInner>,
-        space: &Arc<Space>,
-        cancel: &CancelToken,
-        choose: &mut dyn FnMut(&Arc<Version>, &Busy) -> Choice,
-    ) -> Result<Option<Ticket<'_>>> {
-        let own = Some(self.job);
-        self.scheduler.begin_chosen(db, space, cancel, own, choose)
-    }
-}
-
-impl Drop for Hold<'_> {
-    fn drop(&mut self) {
-        let mut state = self.scheduler.state.lock();
-        state
-            .busy
-            .values_mut()
-            .for_each(|busy| busy.release(self.job));
-        drop(state);
-        self.scheduler.ended.notify_all();
-    }
-}
-
-/// What a caller wants to run next.
-pub(crate) enum Choice {
-    /// Nothing more.
-    Done,
-    /// This, once no running job meets it.
-    Run(Plan),
-    /// Something, but a running job has it.
-    Wait,
 }
 
 /// The tables of a failed plan that the error blames; all of them if it blames none.
@@ -453,144 +392,7 @@ fn suspects(db: &DbInner, plan: &Plan, error: &Error) -> Vec<FileNumber> {
     }
 }
 
-/// The error of a caller whose job ends because the store does.
-pub(crate) fn closing() -> Error {
-    Error::new(ErrorKind::Closed, "the store was closed").with_remedy("open it again")
-}
-
-/// Leave to run a plan. Dropped, it gives back what it reserved.
-pub(crate) struct Ticket<'a> {
-    scheduler: &'a Scheduler,
-    job: JobId,
-    space: Arc<Space>,
-    version: Arc<Version>,
-    plan: Plan,
-    threads: usize,
-    stop: CancelToken,
-}
-
-impl Ticket<'_> {
-    pub(crate) fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    pub(crate) fn space(&self) -> &Arc<Space> {
-        &self.space
-    }
-
-    /// The tree the plan was made for.
-    pub(crate) fn version(&self) -> &Version {
-        &self.version
-    }
-
-    /// Threads that may work on the plan.
-    pub(crate) fn threads(&self) -> usize {
-        self.threads
-    }
-
-    /// What this job and all other running ones may write.
-    pub(crate) fn bytes_reserved_by_all(&self) -> u64 {
-        let state = self.scheduler.state.lock();
-        state.running.values().map(|job| job.bytes).sum()
-    }
-
-    /// Fails once the store is about to close or the keyspace is gone.
-    pub(crate) fn check(&self) -> Result<()> {
-        if self.stop.is_cancelled() {
-            return Err(closing());
-        }
-        if self.space.is_dropped() {
-            return Err(cancelled("the keyspace was dropped while it was compacted"));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Ticket<'_> {
-    fn drop(&mut self) {
-        self.scheduler.release(self.job, &self.space, &self.plan);
-    }
-}
-
-impl Watch for Ticket<'_> {
-    fn check(&self) -> Result<()> {
-        Ticket::check(self)
-    }
-
-    fn advance(&self, _entries: u64, _raw_bytes: u64) {}
-}
-
-/// What a thread did when it was asked to.
-enum Worked {
-    /// Something; there may be more.
-    Done,
-    /// Nothing: there was nothing to do.
-    Idle,
-    /// It failed, and is to be tried again at this time if nothing happens before.
-    RetryAt(Instant),
-}
-
-fn work_until_stopped(db: &Arc<DbInner>, work: fn(&Arc<DbInner>, &mut Retry) -> Worked) {
-    let mut retry = Retry::default();
-    loop {
-        let seen = db.work().generation();
-        let worked = catch_unwind(AssertUnwindSafe(|| work(db, &mut retry)));
-        let until = match worked {
-            Ok(Worked::Done) if db.work().is_stopping() => return,
-            Ok(Worked::Done) => continue,
-            Ok(Worked::Idle) => None,
-            Ok(Worked::RetryAt(at)) => Some(at),
-            Err(panic) => {
-                let what = panic_message(panic.as_ref());
-                let message = format!("a background job panicked: {what}");
-                db.latch_failure(&Error::new(ErrorKind::Failed, message));
-                None
-            }
-        };
-        if !db.work().wait_until(seen, until) {
-            return;
-        }
-    }
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
-    let message = panic.downcast_ref::<String>().map(String::as_str);
-    message
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("no message")
-}
-
-fn flush_work(db: &Arc<DbInner>, retry: &mut Retry) -> Worked {
-    match db.flush_next() {
-        Ok(true) => {
-            retry.succeeded();
-            Worked::Done
-        }
-        Ok(false) => {
-            // An iterator that ended may have let go of files.
-            db.purge_obsolete();
-            Worked::Idle
-        }
-        Err(_) if db.check_writable().is_err() => Worked::Idle,
-        Err(_) => {
-            retry.failed();
-            retry.at.map_or(Worked::Idle, Worked::RetryAt)
-        }
-    }
-}
-
-fn compaction_work(db: &Arc<DbInner>, _retry: &mut Retry) -> Worked {
-    let scheduler = db.scheduler();
-    let Some(ticket) = scheduler.next_job(db) else {
-        scheduler.release_hopeless_writers(db);
-        return scheduler.retry_at().map_or(Worked::Idle, Worked::RetryAt);
-    };
-    // A second job may run beside this one.
-    db.work().wake();
-    let outcome = run_plan(db, &ticket, &ticket);
-    scheduler.conclude(db, &ticket, outcome.map(drop));
-    drop(ticket);
-    // The job's inputs were in use until now.
-    db.purge_obsolete();
-    Worked::Done
+/// Whether a job ended because someone wanted it to.
+fn is_told_to_stop(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Closed)
 }

@@ -104,11 +104,6 @@ impl Span {
         self.end.is_before(&other.start)
     }
 
-    /// Whether every key of `other` lies in this span.
-    pub(crate) fn contains(&self, other: &Self) -> bool {
-        self.start <= other.start && self.end >= other.end
-    }
-
     /// The range of exactly these keys.
     pub(crate) fn to_range(&self) -> KeyRange {
         let end = match &self.end {
@@ -156,7 +151,5 @@ mod tests {
         assert!(excluded("m") < included("m"));
         assert!(included("m") < excluded("n"));
         assert!(included("z") < SpanEnd::Unbounded);
-        assert!(span("a", included("z")).contains(&span("a", excluded("z"))));
-        assert!(!span("a", excluded("z")).contains(&span("b", included("z"))));
     }
 }

@@ -76,15 +76,6 @@ impl LevelTargets {
         }
         Self { base_level, bytes }
     }
-
-    /// Where a compaction of `level` writes to.
-    pub(crate) fn output_level(&self, level: usize) -> usize {
-        if level == 0 {
-            self.base_level
-        } else {
-            (level + 1).min(LAST_LEVEL)
-        }
-    }
 }
 
 #[cfg(test)]
@@ -128,8 +119,5 @@ mod tests {
         let grown = targets([0, 0, 0, 0, 0, 5_000, 1_000_000]);
         assert!(grown.bytes[5] >= 100_000 && grown.bytes[5] <= 1_000_000);
         assert!(grown.base_level >= 1);
-        assert_eq!(grown.output_level(0), grown.base_level);
-        assert_eq!(grown.output_level(5), LAST_LEVEL);
-        assert_eq!(grown.output_level(LAST_LEVEL), LAST_LEVEL);
     }
 }

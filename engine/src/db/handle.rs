@@ -48,7 +48,7 @@ impl Core {
             return Ok(());
         }
         self.inner.pipeline.close();
-        self.inner.scheduler.shut_down(&self.inner.work);
+        self.inner.scheduler.shut_down();
         let closed = self.inner.close_log();
         *self.inner.lock.lock() = None;
         closed

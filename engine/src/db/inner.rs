@@ -60,7 +60,7 @@ pub(crate) struct DbInner {
     pub(super) latencies: Latencies,
     pub(super) workers: WorkerPool,
     pub(super) obsolete: Mutex<Obsolete>,
-    pub(super) work: WorkSignal,
+    pub(super) work: Arc<WorkSignal>,
     pub(super) scheduler: Scheduler,
     pub(super) closed: AtomicBool,
     /// The failure after which nothing may be written until the store is opened again.

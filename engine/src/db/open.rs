@@ -15,6 +15,7 @@ use super::tables::TableCache;
 use super::write::{WritePath, WriteState, insert_op, keyspace_of};
 use crate::cache::FrameCache;
 use crate::codec::CompressionPool;
+use crate::compaction::Scheduler;
 use crate::dir::{CURRENT, FileKind, LOCK, READERS, list_files, parse_file_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{Manifest, ManifestState};
@@ -217,6 +218,7 @@ fn build(
         .values()
         .for_each(|space| write_state.add_space(space));
     drop(write_state);
+    let work = Arc::default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     DbInner {
         dir: dir.to_path_buf(),
@@ -236,8 +238,8 @@ fn build(
         latencies: Latencies::new(),
         workers: WorkerPool::new(cores.saturating_sub(1)),
         obsolete: Mutex::default(),
-        work: Default::default(),
-        scheduler: Default::default(),
+        scheduler: Scheduler::new(&work),
+        work,
         closed: AtomicBool::new(false),
         failure: Mutex::default(),
         failed: AtomicBool::new(false),

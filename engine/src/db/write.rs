@@ -295,7 +295,7 @@ impl DbInner {
             return Ok(());
         }
         let wait = self.pipeline.begin_wait(&[Stage::Flush, Stage::Compaction]);
-        self.scheduler.retry_now(&self.work);
+        self.scheduler.retry_now();
         let begun = Instant::now();
         let sealed = self.pipeline.len();
         tracing::info!(

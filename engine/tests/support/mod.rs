@@ -70,8 +70,9 @@ impl SteeredVfs {
 
     pub fn table_bytes(&self) -> u64 {
         let tables = self.tables().into_iter();
-        let lens = tables.map(|path| self.files.open(&path, ReadMode::Pread).unwrap().len());
-        lens.sum()
+        // Background threads may remove one meanwhile.
+        let open = tables.filter_map(|path| self.files.open(&path, ReadMode::Pread).ok());
+        open.map(|file| file.len()).sum()
     }
 }
 
