@@ -88,7 +88,9 @@ pub use bulk::{
 };
 pub use cancel::CancelToken;
 pub use compaction::{CompactOptions, CompactionProgress, CompactionReport};
-pub use db::{Batch, Db, Iter, IterOptions, KEYSPACE_NAME_BYTES_MAX, Keyspace, Snapshot};
+pub use db::{
+    Batch, CheckpointReport, Db, Iter, IterOptions, KEYSPACE_NAME_BYTES_MAX, Keyspace, Snapshot,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use options::{
     Compression, DbOptions, Durability, FilterPolicy, KeyspaceOptions, LEVEL_COUNT, Layout,

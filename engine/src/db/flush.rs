@@ -1,5 +1,6 @@
 //! Sealed memtables become L0 tables.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -79,7 +80,7 @@ impl DbInner {
             }
             let number = self.new_file_number();
             written.push(number);
-            let summary = self.write_table(space, memtable, number)?;
+            let summary = self.write_table_at(space, memtable, self.table_path(number))?;
             self.stats
                 .add(Counter::FlushBytesWritten, summary.stored_bytes);
             edits.push(Edit::AddTable {
@@ -95,14 +96,14 @@ impl DbInner {
         Ok(edits)
     }
 
-    fn write_table(
+    /// Writes a memtable to a table, as its keyspace wants those of L0.
+    pub(super) fn write_table_at(
         &self,
         space: &Space,
         memtable: &Arc<Memtable>,
-        number: FileNumber,
+        path: PathBuf,
     ) -> Result<TableSummary> {
         let options = space.options();
-        let path = self.table_path(number);
         let [options, ..] = &options.levels;
         let mut writer = TableWriter::create(self.vfs(), path, options, &self.compression)?;
         for tombstone in memtable.range_tombstones() {

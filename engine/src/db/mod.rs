@@ -2,11 +2,13 @@
 //!
 //! In reading order: `space` (what a reader loads), `inner` (everything an open store shares, and
 //! the lock order), `write` and `pipeline` (from a batch to a sealed memtable), `flush`, `commit`
-//! (changing the durable state), `open` (recovery), `get`, `multi_get` and `iter`; `handle`,
+//! (changing the durable state), `open` (recovery),
+//! `checkpoint`, `get`, `multi_get` and `iter`; `handle`,
 //! `keyspace`, `snapshot` and `batch` are the public face.
 
 mod adopt;
 mod batch;
+mod checkpoint;
 mod commit;
 mod flush;
 mod get;
@@ -27,6 +29,7 @@ mod write;
 
 pub(crate) use adopt::Adoption;
 pub use batch::Batch;
+pub use checkpoint::CheckpointReport;
 pub(crate) use flush::table_meta;
 pub use handle::{Db, KEYSPACE_NAME_BYTES_MAX};
 pub(crate) use inner::DbInner;

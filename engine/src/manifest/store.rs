@@ -95,23 +95,33 @@ impl Manifest {
             .map(|file| file.number.0.saturating_add(1))
             .max();
         let first = FileNumber(next.unwrap_or(1));
-        let state = ManifestState {
-            next_file: first,
-            store_id: FileId::random(),
-            ..ManifestState::default()
-        };
+        let manifest = Self::write_new(
+            vfs,
+            dir,
+            &ManifestState {
+                next_file: first,
+                store_id: FileId::random(),
+                ..ManifestState::default()
+            },
+        )?;
+        let state = manifest.state.clone();
+        Ok((manifest, state))
+    }
+
+    /// Writes the first manifest of a directory, and `CURRENT`. Syncs the directory after all its
+    /// tables, which must be there and synced.
+    pub(crate) fn write_new(vfs: &Arc<dyn Vfs>, dir: &Path, state: &ManifestState) -> Result<Self> {
         let mut manifest = Self {
             vfs: Arc::clone(vfs),
             dir: dir.to_path_buf(),
-            state,
-            numbers: Arc::new(FileNumbers::starting_at(first)),
-            in_force: first,
+            state: state.clone(),
+            numbers: Arc::new(FileNumbers::starting_at(state.next_file)),
+            in_force: state.next_file,
             roll_bytes_min: ROLL_BYTES_MIN,
             mode: Mode::Roll,
         };
         manifest.append(&[])?;
-        let state = manifest.state.clone();
-        Ok((manifest, state))
+        Ok(manifest)
     }
 
     /// Opens the manifest in force. Writes nothing; unless for reading only, it syncs what it

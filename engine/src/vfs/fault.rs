@@ -33,7 +33,7 @@ pub enum FaultOp {
     Read,
     /// [`Vfs::rename`]; its path is the old name.
     Rename,
-    /// [`Vfs::remove`].
+    /// [`Vfs::remove`] and [`Vfs::remove_dir`].
     Remove,
     /// [`Vfs::hard_link`]; its path is the new name.
     HardLink,
@@ -253,6 +253,11 @@ impl Vfs for FaultVfs {
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.call(FaultOp::Remove, path)?;
         self.inner.remove(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.call(FaultOp::Remove, path)?;
+        self.inner.remove_dir(path)
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -30,7 +30,8 @@ pub struct MemVfs {
     locks: Arc<Mutex<HashMap<PathBuf, Holders>>>,
 }
 
-/// Directories are durable once made, as [`Vfs::create_dir_all`] promises; files are not.
+/// Directories are durable once made, as [`Vfs::create_dir_all`] promises, and, which no disk
+/// promises, once renamed or removed; files are not.
 #[derive(Debug, Default)]
 struct Tree {
     dirs: BTreeMap<PathBuf, Dir>,
@@ -109,6 +110,27 @@ impl Tree {
         }
         self.dirs.get_mut(path).ok_or_else(|| missing(path))
     }
+
+    /// Whether `from` is a directory; it has the other name then, and so has what it holds.
+    fn rename_dir(&mut self, from: &Path, to: &Path) -> io::Result<bool> {
+        let (from, to) = (normalize(from), normalize(to));
+        if !self.dirs.contains_key(&from) {
+            return Ok(false);
+        }
+        let (parent, name) = split(&to)?;
+        if self.dirs.contains_key(&to) || self.dir(&parent)?.entries.contains_key(&name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let dirs = std::mem::take(&mut self.dirs).into_iter();
+        self.dirs = dirs
+            .map(|(path, dir)| match path.strip_prefix(&from) {
+                Ok(rest) if rest.as_os_str().is_empty() => (to.clone(), dir),
+                Ok(rest) => (to.join(rest), dir),
+                Err(_) => (path, dir),
+            })
+            .collect();
+        Ok(true)
+    }
 }
 
 impl Dir {
@@ -186,6 +208,9 @@ impl Vfs for MemVfs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.tree.lock().rename_dir(from, to)? {
+            return Ok(());
+        }
         let inode = self.inode(from)?;
         let (from_dir, from) = split(from)?;
         let (to_dir, to) = split(to)?;
@@ -206,6 +231,14 @@ impl Vfs for MemVfs {
         let (dir, name) = split(path)?;
         let mut tree = self.tree.lock();
         tree.dir(&dir)?.change(Change::Remove { name });
+        Ok(())
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        if !self.read_dir(path)?.is_empty() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+        self.tree.lock().dirs.remove(&normalize(path));
         Ok(())
     }
 

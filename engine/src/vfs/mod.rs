@@ -94,10 +94,13 @@ pub trait Vfs: Send + Sync + Debug {
     /// Makes everything written to a file so far survive a power cut, by whomever it was written:
     /// a process that was killed leaves bytes that can be read and are not on the disk.
     fn sync_file(&self, path: &Path) -> io::Result<()>;
-    /// Renames a file, replacing the target. Durable only after [`Vfs::sync_dir`].
+    /// Renames a file, replacing the target, or a directory to a name that is free. Durable only
+    /// after [`Vfs::sync_dir`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file. Readers that have it open keep it.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Removes an empty directory.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes `to` another name of `from`; `CrossesDevices` where the file system cannot.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// The entries of a directory, in no particular order.
@@ -150,7 +153,7 @@ pub(crate) fn write_temporary(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) -> Resul
     }
 }
 
-/// Renames within one directory and syncs that directory.
+/// Renames a file or a directory within one directory, and syncs that one.
 pub(crate) fn durable_rename(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<()> {
     vfs.rename(from, to)
         .map_err(|error| Error::io("rename", from, error))?;

@@ -1,6 +1,7 @@
 //! What a user of the engine may rely on, scenario by scenario; each file is named for the
 //! behaviour it shows. One binary, because linking costs more than running.
 
+mod checkpoints;
 mod common;
 mod concurrent_use;
 mod failing_disk;

@@ -140,6 +140,10 @@ impl Vfs for SteeredVfs {
         self.files.remove(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.files.remove_dir(path)
+    }
+
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.files.hard_link(from, to)
     }

@@ -148,3 +148,21 @@ fn paths_have_one_spelling_and_directories_are_listed() {
     assert!(vfs.create(Path::new("a/x")).is_err());
     assert!(vfs.create_dir_all(Path::new("a/x/y")).is_err());
 }
+
+#[test]
+fn a_renamed_directory_takes_its_files_along() {
+    let vfs = disk();
+    vfs.create_dir_all(&path("deep/deeper")).unwrap();
+    let mut file = vfs.create(&path("deep/deeper/a")).unwrap();
+    file.append(b"x").unwrap();
+    vfs.rename(&path("deep"), &path("moved")).unwrap();
+    assert_eq!(read(&vfs, "moved/deeper/a").unwrap(), b"x");
+    assert!(!vfs.exists(&path("deep")).unwrap());
+    // It does not replace another, and does not go while something is in it.
+    vfs.create_dir_all(&path("other")).unwrap();
+    assert!(vfs.rename(&path("moved"), &path("other")).is_err());
+    assert!(vfs.remove_dir(&path("moved")).is_err());
+    assert!(vfs.remove_dir(&path("moved/deeper")).is_err());
+    vfs.remove_dir(&path("other")).unwrap();
+    assert!(!vfs.exists(&path("other")).unwrap());
+}
