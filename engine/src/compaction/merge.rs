@@ -115,7 +115,9 @@ impl Merge<'_> {
             readers.push(reader);
         }
         slices(candidates, count, |range| {
-            let bytes = readers.iter().map(|reader| reader.approximate_bytes(range));
+            let bytes = readers
+                .iter()
+                .map(|reader| reader.approximate_bytes(range, self.db.iter_context(false)));
             bytes.sum()
         })
     }

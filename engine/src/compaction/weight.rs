@@ -28,7 +28,9 @@ pub(crate) fn covered_entries(
         };
         for deeper in level + 1..=LAST_LEVEL {
             for other in version.overlapping(deeper, &range) {
-                let bytes = db.table(&other)?.approximate_bytes(&range)?;
+                let bytes = db
+                    .table(&other)?
+                    .approximate_bytes(&range, db.iter_context(false))?;
                 let entries = u128::from(other.entries) * u128::from(bytes)
                     / u128::from(other.stored_bytes.max(1));
                 let entries = u64::try_from(entries).unwrap_or(u64::MAX);

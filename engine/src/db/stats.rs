@@ -53,7 +53,7 @@ impl DbInner {
                 let reader = self.table(table);
                 let reader = reader.map_err(|error| error.in_keyspace(&space.name))?;
                 reader
-                    .approximate_bytes(range)
+                    .approximate_bytes(range, self.iter_context(false))
                     .map_err(|error| error.in_keyspace(&space.name))?
             };
         }

@@ -102,6 +102,14 @@ impl TableReader {
 }
 
 impl TableIter {
+    /// Where the entry's value lies, if in a frame.
+    pub(super) fn frame_place(&self) -> Option<FramePlace> {
+        match self.entry.place {
+            EntryPlace::Frame(place) => Some(place),
+            EntryPlace::Inline(_) => None,
+        }
+    }
+
     fn block_bytes(&self) -> Result<&[u8]> {
         let block = self.block.as_ref().ok_or_else(unpositioned)?;
         match &block.bytes {

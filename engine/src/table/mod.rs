@@ -30,6 +30,7 @@ mod tombstones;
 mod unit;
 mod values;
 mod verify;
+mod weight;
 mod writer;
 
 pub(crate) use context::{IterContext, ReadContext};

@@ -348,28 +348,6 @@ impl TableReader {
             .map(|block| index.separator(block).map(<[u8]>::to_vec));
         keys.collect()
     }
-
-    /// About how many bytes of the file the keys of `range` take, by whole key blocks.
-    pub(crate) fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
-        use std::ops::Bound;
-        let index = self.index()?;
-        let blocks = index.len();
-        let low = match &range.start {
-            Bound::Unbounded => 0,
-            Bound::Included(key) | Bound::Excluded(key) => index.block_of(key)?,
-        };
-        let high = match &range.end {
-            Bound::Unbounded => blocks,
-            Bound::Included(key) | Bound::Excluded(key) => index.block_of(key)?,
-        };
-        if blocks == 0 || low >= blocks || high < low {
-            return Ok(0);
-        }
-        // A range that begins and ends within a block has half of it, as far as anyone knows.
-        let halves = (2 * (high - low) + 1).min(2 * blocks);
-        let share = u128::from(self.stored_bytes()) * halves as u128 / (2 * blocks) as u128;
-        Ok(u64::try_from(share).unwrap_or(u64::MAX))
-    }
 }
 
 fn check_plain(codec: UnitCodec, offset: u64) -> Result<()> {

@@ -3,6 +3,7 @@
 mod corruption;
 mod model;
 mod repair;
+mod weight;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

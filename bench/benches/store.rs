@@ -1,0 +1,167 @@
+//! The store's own operations, over a made-up corpus: point reads by block size with and without
+//! the cache, multi-gets, scans, batches and bulk loads.
+//!
+//! `cargo bench -p ppc-bench --bench store -- get` runs a part.
+
+use std::hint::black_box;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use ppc_bench::corpus::{CorpusOptions, Entry, generate};
+use ppc_engine::{
+    Batch, Db, DbOptions, Durability, IterOptions, KeyRange, Keyspace, KeyspaceOptions,
+    TableOptions,
+};
+use tempfile::TempDir;
+
+const KIB: u32 = 1024;
+
+struct Store {
+    keyspace: Keyspace,
+    _dir: TempDir,
+}
+
+fn options(cache_bytes: usize) -> DbOptions {
+    let mut options = DbOptions::default();
+    options.cache_bytes = cache_bytes;
+    options
+}
+
+fn bytes(corpus: &[Entry]) -> u64 {
+    corpus.iter().map(|(_, content)| content.len() as u64).sum()
+}
+
+/// The corpus in one table of the last level.
+fn built(corpus: &[Entry], block_bytes: u32, cache_bytes: usize) -> Store {
+    let dir = TempDir::new().unwrap();
+    let db = Db::open(dir.path(), options(cache_bytes)).unwrap();
+    let table = TableOptions::blocks(3, block_bytes);
+    let keyspace = db.keyspace("contents", KeyspaceOptions::uniform(table)).unwrap();
+    load(&db, &keyspace, corpus);
+    Store { keyspace, _dir: dir }
+}
+
+fn load(db: &Db, keyspace: &Keyspace, corpus: &[Entry]) {
+    let mut loader = db.bulk_loader(ppc_engine::BulkOptions::default()).unwrap();
+    for (key, content) in corpus {
+        loader.put(keyspace, key, content.clone().into()).unwrap();
+    }
+    loader.finish(&mut |_| {}).unwrap();
+}
+
+/// Visits every key once, far from its predecessor.
+fn stride(corpus: &[Entry]) -> impl Iterator<Item = &Entry> {
+    let mut at = 0;
+    std::iter::repeat_with(move || {
+        at = (at + 1_597) % corpus.len();
+        &corpus[at]
+    })
+}
+
+fn gets(criterion: &mut Criterion) {
+    let corpus = generate(&CorpusOptions::default());
+    let mut group = criterion.benchmark_group("get");
+    group.throughput(Throughput::Bytes(bytes(&corpus) / corpus.len() as u64));
+    for (cache, cache_bytes) in [("uncached", 0), ("cached", 256 << 20)] {
+        for block_bytes in [4 * KIB, 64 * KIB, 128 * KIB] {
+            let store = built(&corpus, block_bytes, cache_bytes);
+            let mut keys = stride(&corpus);
+            group.bench_function(format!("{cache}/{}KiB", block_bytes / KIB), |bencher| {
+                bencher.iter(|| {
+                    let (key, content) = keys.next().unwrap();
+                    let value = store.keyspace.get(key).unwrap().unwrap();
+                    assert_eq!(value.len(), content.len());
+                    black_box(value)
+                });
+            });
+        }
+    }
+    group.throughput(Throughput::Elements(1));
+    let store = built(&corpus, 64 * KIB, 0);
+    let mut keys = stride(&corpus).map(|(key, _)| [key.as_slice(), b"?"].concat());
+    group.bench_function("miss", |bencher| {
+        bencher.iter_batched(
+            || keys.next().unwrap(),
+            |key| assert!(store.keyspace.get(key).unwrap().is_none()),
+            BatchSize::SmallInput,
+        );
+    });
+}
+
+fn multi_gets(criterion: &mut Criterion) {
+    let corpus = generate(&CorpusOptions::default());
+    let store = built(&corpus, 64 * KIB, 0);
+    let mut group = criterion.benchmark_group("multi_get");
+    for count in [1, 10, 100] {
+        group.throughput(Throughput::Elements(count as u64));
+        let mut keys = stride(&corpus).map(|(key, _)| key.as_slice());
+        group.bench_function(format!("{count}"), |bencher| {
+            bencher.iter_batched(
+                || keys.by_ref().take(count).collect::<Vec<_>>(),
+                |keys| {
+                    let values = store.keyspace.multi_get(&keys);
+                    assert!(values.iter().all(|value| matches!(value, Ok(Some(_)))));
+                    values
+                },
+                BatchSize::SmallInput,
+            );
+        });
+    }
+}
+
+fn scans(criterion: &mut Criterion) {
+    let corpus = generate(&CorpusOptions::default());
+    let store = built(&corpus, 64 * KIB, 0);
+    let mut group = criterion.benchmark_group("scan");
+    group.throughput(Throughput::Bytes(bytes(&corpus)));
+    for (name, options) in [("values", IterOptions::default()), ("keys", IterOptions::keys_only())]
+    {
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let iter = store.keyspace.iter(KeyRange::all(), options).unwrap();
+                assert_eq!(iter.filter(|entry| entry.is_ok()).count(), corpus.len());
+            });
+        });
+    }
+}
+
+fn writes(criterion: &mut Criterion) {
+    let corpus = generate(&CorpusOptions::default());
+    let mut group = criterion.benchmark_group("write");
+    group.sample_size(10);
+    group.throughput(Throughput::Bytes(bytes(&corpus)));
+    let fresh = || {
+        let dir = TempDir::new().unwrap();
+        let db = Db::open(dir.path(), options(0)).unwrap();
+        let keyspace = db.keyspace("contents", KeyspaceOptions::default()).unwrap();
+        (dir, db, keyspace)
+    };
+    group.bench_function("batches of 100", |bencher| {
+        bencher.iter_batched(
+            fresh,
+            |(dir, db, keyspace)| {
+                for chunk in corpus.chunks(100) {
+                    let mut batch = Batch::new();
+                    for (key, content) in chunk {
+                        batch.put(&keyspace, key, content);
+                    }
+                    db.write(batch, Durability::Buffered).unwrap();
+                }
+                (dir, db)
+            },
+            BatchSize::PerIteration,
+        );
+    });
+    group.bench_function("bulk load", |bencher| {
+        bencher.iter_batched(
+            fresh,
+            |(dir, db, keyspace)| {
+                load(&db, &keyspace, &corpus);
+                (dir, db)
+            },
+            BatchSize::PerIteration,
+        );
+    });
+}
+
+criterion_group!(store, gets, multi_gets, scans, writes);
+criterion_main!(store);
