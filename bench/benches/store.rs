@@ -35,9 +35,14 @@ fn built(corpus: &[Entry], block_bytes: u32, cache_bytes: usize) -> Store {
     let dir = TempDir::new().unwrap();
     let db = Db::open(dir.path(), options(cache_bytes)).unwrap();
     let table = TableOptions::blocks(3, block_bytes);
-    let keyspace = db.keyspace("contents", KeyspaceOptions::uniform(table)).unwrap();
+    let keyspace = db
+        .keyspace("contents", KeyspaceOptions::uniform(table))
+        .unwrap();
     load(&db, &keyspace, corpus);
-    Store { keyspace, _dir: dir }
+    Store {
+        keyspace,
+        _dir: dir,
+    }
 }
 
 fn load(db: &Db, keyspace: &Keyspace, corpus: &[Entry]) {
@@ -113,8 +118,10 @@ fn scans(criterion: &mut Criterion) {
     let store = built(&corpus, 64 * KIB, 0);
     let mut group = criterion.benchmark_group("scan");
     group.throughput(Throughput::Bytes(bytes(&corpus)));
-    for (name, options) in [("values", IterOptions::default()), ("keys", IterOptions::keys_only())]
-    {
+    for (name, options) in [
+        ("values", IterOptions::default()),
+        ("keys", IterOptions::keys_only()),
+    ] {
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 let iter = store.keyspace.iter(KeyRange::all(), options).unwrap();

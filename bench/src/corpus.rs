@@ -25,7 +25,13 @@ pub struct CorpusOptions {
 impl Default for CorpusOptions {
     /// 4,000 files of about 8 KiB in versions of eight.
     fn default() -> Self {
-        Self { families: 500, versions: 8, lines: 200, changes_per_mille: 30, seed: 1 }
+        Self {
+            families: 500,
+            versions: 8,
+            lines: 200,
+            changes_per_mille: 30,
+            seed: 1,
+        }
     }
 }
 
@@ -36,9 +42,9 @@ const EXTENSIONS: [&str; 6] = ["c", "h", "java", "js", "py", "rs"];
 const WORDS: [&str; 48] = [
     "if", "else", "for", "while", "return", "let", "const", "static", "void", "int", "self",
     "this", "struct", "class", "import", "from", "def", "fn", "new", "null", "true", "false",
-    "index", "count", "buffer", "length", "value", "result", "error", "node", "list", "map",
-    "key", "name", "path", "file", "read", "write", "open", "close", "==", "!=", "=", "+", "(",
-    ")", "{", "}",
+    "index", "count", "buffer", "length", "value", "result", "error", "node", "list", "map", "key",
+    "name", "path", "file", "read", "write", "open", "close", "==", "!=", "=", "+", "(", ")", "{",
+    "}",
 ];
 
 /// The corpus, in key order.
@@ -53,7 +59,10 @@ pub fn generate(options: &CorpusOptions) -> Vec<Entry> {
             let hash: [u8; 20] = random.random();
             let mut key = format!("{extension}\0\0module_{family:05}\0\0").into_bytes();
             key.extend_from_slice(&hash);
-            entries.push((key, format!("// version {version}\n{}", lines.concat()).into_bytes()));
+            entries.push((
+                key,
+                format!("// version {version}\n{}", lines.concat()).into_bytes(),
+            ));
             for changed in &mut lines {
                 if random.random_ratio(options.changes_per_mille, 1000) {
                     *changed = line(&mut random);
@@ -85,7 +94,11 @@ mod tests {
 
     #[test]
     fn the_same_options_give_the_same_corpus_in_key_order() {
-        let options = CorpusOptions { families: 5, versions: 3, ..CorpusOptions::default() };
+        let options = CorpusOptions {
+            families: 5,
+            versions: 3,
+            ..CorpusOptions::default()
+        };
         let corpus = generate(&options);
         assert_eq!(corpus.len(), 15);
         assert!(corpus.is_sorted());

@@ -1,1 +1,3 @@
-//! Benches.
+//! What the benches share.
+
+pub mod corpus;

@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
 use crate::iter::RangeTombstone;
 use crate::options::ReadMode;
 use crate::stats::{Counter, FilterOutcome};
-use crate::types::{EntryKind, FileId, KeyRange, SeqNo};
+use crate::types::{EntryKind, FileId, SeqNo};
 use crate::vfs::Vfs;
 
 /// Where a found value is.

@@ -1,0 +1,7 @@
+//! A zstd frame, decoded whole and in part.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ppc_engine::fuzzing::tables;
+
+fuzz_target!(|data: &[u8]| tables::frame(data));

@@ -1,0 +1,7 @@
+//! A key block: walked and searched.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ppc_engine::fuzzing::tables;
+
+fuzz_target!(|data: &[u8]| tables::key_block(data));

@@ -1,0 +1,7 @@
+//! The header of any unit of a table.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ppc_engine::fuzzing::tables;
+
+fuzz_target!(|data: &[u8]| tables::unit(data));
