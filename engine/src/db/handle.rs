@@ -44,6 +44,8 @@ impl Drop for Core {
 
 impl Core {
     fn close(&self) -> Result<()> {
+        // Needs the background threads, so it comes first.
+        let saved = self.inner.save_from_failed_log();
         if self.inner.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
@@ -51,7 +53,7 @@ impl Core {
         self.inner.scheduler.shut_down();
         let closed = self.inner.close_log();
         *self.inner.lock.lock() = None;
-        closed
+        saved.and(closed)
     }
 }
 

@@ -375,6 +375,17 @@ impl DbInner {
         Ok(())
     }
 
+    /// Writes to tables what was acknowledged, where the log that should hold it failed and no
+    /// write came since. Before the store is closed: closing the log cannot save it.
+    pub(super) fn save_from_failed_log(&self) -> Result<()> {
+        let mut state = self.write.state.lock();
+        if !state.log_failed {
+            return Ok(());
+        }
+        self.check_writable()?;
+        self.recover_from_failed_log(&mut state)
+    }
+
     /// Ends the log for good, when the store is closed.
     pub(super) fn close_log(&self) -> Result<()> {
         let mut state = self.write.state.lock();

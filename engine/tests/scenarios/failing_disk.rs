@@ -89,6 +89,41 @@ fn a_failed_log_sync_loses_nothing_acknowledged_and_its_batch_never_comes_back()
 }
 
 #[test]
+fn closing_saves_what_a_failed_log_did_not() {
+    for plan in [
+        FaultPlan::once(FaultOp::Append, 1, StorageFull),
+        FaultPlan::once(FaultOp::Sync, 1, Other),
+    ] {
+        let memory = MemVfs::new();
+        let vfs = faulty(&memory);
+        let (db, keyspace) = open(options(&vfs));
+        keyspace.put("on disk", "0", Durability::Sync).unwrap();
+        keyspace.put("in memory", "1", Durability::None).unwrap();
+        vfs.arm(plan.on(".wal"));
+        keyspace.put("failed", "2", Durability::Sync).unwrap_err();
+        // It used to say that all was well, and lose what only memory held.
+        db.close().unwrap();
+        drop((db, keyspace));
+        let (_db, keyspace) = open(options(&after_power_cut(&memory)));
+        assert_eq!(keyspace.get("on disk").unwrap().unwrap(), "0");
+        assert_eq!(keyspace.get("in memory").unwrap().unwrap(), "1");
+        assert_eq!(keyspace.get("failed").unwrap(), None);
+    }
+}
+
+#[test]
+fn closing_tells_what_it_could_not_save() {
+    let memory = MemVfs::new();
+    let vfs = faulty(&memory);
+    let (db, keyspace) = open(options(&vfs));
+    keyspace.put("in memory", "1", Durability::None).unwrap();
+    vfs.arm(FaultPlan::writes_from(1, StorageFull));
+    keyspace.put("failed", "2", Durability::Sync).unwrap_err();
+    assert_eq!(db.close().unwrap_err().kind(), ErrorKind::NoSpace);
+    db.close().unwrap();
+}
+
+#[test]
 fn a_failed_manifest_sync_stops_writes_for_good_and_reads_go_on() {
     let memory = MemVfs::new();
     let vfs = faulty(&memory);
