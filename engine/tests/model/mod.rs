@@ -1,9 +1,10 @@
-//! A store against a `BTreeMap` that knows what was acknowledged, and how durably.
+//! A store against a history that knows what was acknowledged, and how durably.
 //!
 //! A run is a list of operations, decoded from any bytes: a seed's in the tests, a fuzzer's in the
-//! fuzz target. The model keeps every batch in order and the number of them that must survive a
-//! power cut; what is found after one must be the state after some number of batches between that
-//! and all of them: no batch half there, none without its predecessors.
+//! fuzz target. It goes through power cuts and failing calls at any place. The history keeps every
+//! batch in order; what is found afterwards must be the state after some number of them, no fewer
+//! than were durable: no batch half there, none without its predecessors. Errors are excused only
+//! while calls fail, or if they latched the store; answers must be right always.
 #![allow(dead_code, unreachable_pub, reason = "each user takes its part")]
 #![allow(
     clippy::unwrap_used,
@@ -11,351 +12,41 @@
     reason = "a check that fails ends the run"
 )]
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
+mod history;
+mod ops;
+mod setups;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ppc_engine::vfs::{MemVfs, PowerCut};
+use ppc_engine::vfs::{FaultPlan, FaultVfs, MemVfs, PowerCut, Vfs};
 use ppc_engine::{
-    Batch, BulkOptions, Db, DbOptions, Durability, IterOptions, KeyRange, Keyspace,
-    KeyspaceOptions, ReadMode, Snapshot, TableOptions,
+    Batch, BulkOptions, Db, DbOptions, Durability, Error, ErrorKind, IterOptions, KeyRange,
+    Keyspace, Result, Snapshot,
 };
 
+use self::history::{Ending, History, Maps};
+use self::ops::{KEYS, KEYSPACES, Write, key_bytes, range_between, value_bytes};
+pub use self::ops::{Op, decode};
+pub use self::setups::{Setup, setups};
+
 const DIR: &str = "/store";
-
-/// Keyspaces of every run.
-const KEYSPACES: usize = 2;
-
-/// Distinct keys of a run.
-const KEYS: u8 = 96;
-
-/// One write of a batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Write {
-    Put { keyspace: usize, key: u8, len: u8 },
-    Delete { keyspace: usize, key: u8 },
-    DeleteRange { keyspace: usize, from: u8, to: u8 },
-    DeletePrefix { keyspace: usize, key: u8 },
-}
-
-/// One step of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Op {
-    Batch {
-        writes: Vec<Write>,
-        durability: Durability,
-    },
-    Get {
-        keyspace: usize,
-        key: u8,
-    },
-    MultiGet {
-        keyspace: usize,
-        from: u8,
-        step: u8,
-    },
-    Scan {
-        keyspace: usize,
-        from: u8,
-        to: u8,
-        ends: u8,
-    },
-    Snapshot,
-    CheckSnapshot {
-        index: u8,
-    },
-    DropSnapshot {
-        index: u8,
-    },
-    Flush,
-    Compact {
-        keyspace: usize,
-        from: u8,
-        to: u8,
-    },
-    CompactAll,
-    BulkLoad {
-        keyspace: usize,
-        from: u8,
-        step: u8,
-        len: u8,
-    },
-    Sync,
-    Reopen,
-    PowerCut {
-        seed: u8,
-        keep_percent: u8,
-    },
-}
-
-/// Decodes bytes, whatever they are, into a run.
-pub fn decode(bytes: &[u8]) -> Vec<Op> {
-    let mut source = Source { bytes };
-    let mut ops = Vec::new();
-    while !source.bytes.is_empty() {
-        ops.push(source.op());
-    }
-    ops
-}
-
-struct Source<'a> {
-    bytes: &'a [u8],
-}
-
-impl Source<'_> {
-    fn byte(&mut self) -> u8 {
-        let Some((&first, rest)) = self.bytes.split_first() else {
-            return 0;
-        };
-        self.bytes = rest;
-        first
-    }
-
-    fn keyspace(&mut self) -> usize {
-        usize::from(self.byte()) % KEYSPACES
-    }
-
-    fn key(&mut self) -> u8 {
-        self.byte() % KEYS
-    }
-
-    fn write(&mut self) -> Write {
-        let keyspace = self.keyspace();
-        match self.byte() % 16 {
-            0..=9 => Write::Put {
-                keyspace,
-                key: self.key(),
-                len: self.byte(),
-            },
-            10..=13 => Write::Delete {
-                keyspace,
-                key: self.key(),
-            },
-            14 => Write::DeleteRange {
-                keyspace,
-                from: self.key(),
-                to: self.key(),
-            },
-            _ => Write::DeletePrefix {
-                keyspace,
-                key: self.key(),
-            },
-        }
-    }
-
-    fn op(&mut self) -> Op {
-        match self.byte() % 64 {
-            0..=35 => {
-                let durability = match self.byte() % 8 {
-                    0 => Durability::Sync,
-                    1..=4 => Durability::Buffered,
-                    _ => Durability::None,
-                };
-                let count = 1 + self.byte() % 5;
-                let writes = (0..count).map(|_| self.write()).collect();
-                Op::Batch { writes, durability }
-            }
-            36..=41 => Op::Get {
-                keyspace: self.keyspace(),
-                key: self.key(),
-            },
-            42..=44 => Op::MultiGet {
-                keyspace: self.keyspace(),
-                from: self.key(),
-                step: 1 + self.byte() % 7,
-            },
-            45..=49 => Op::Scan {
-                keyspace: self.keyspace(),
-                from: self.key(),
-                to: self.key(),
-                ends: self.byte(),
-            },
-            50..=51 => Op::Snapshot,
-            52..=53 => Op::CheckSnapshot { index: self.byte() },
-            54 => Op::DropSnapshot { index: self.byte() },
-            55..=56 => Op::Flush,
-            57 => Op::Compact {
-                keyspace: self.keyspace(),
-                from: self.key(),
-                to: self.key(),
-            },
-            58 if self.byte().is_multiple_of(3) => Op::CompactAll,
-            58 => Op::BulkLoad {
-                keyspace: self.keyspace(),
-                from: self.key(),
-                step: 1 + self.byte() % 16,
-                len: self.byte(),
-            },
-            59 => Op::Sync,
-            60..=61 => Op::Reopen,
-            _ => Op::PowerCut {
-                seed: self.byte(),
-                keep_percent: self.byte() % 101,
-            },
-        }
-    }
-}
-
-/// The bytes of a key: some share prefixes, some are prefixes of others, one is empty, some hold
-/// the extreme bytes.
-fn key_bytes(key: u8) -> Vec<u8> {
-    let group = [&b""[..], b"a", b"ab", b"\xff", b"dir/file.rs/"][usize::from(key % 5)];
-    let mut bytes = group.to_vec();
-    match key / 5 {
-        0 => {}
-        rest => {
-            bytes.extend_from_slice(&[rest.wrapping_mul(37), 0, 0xff][..1 + usize::from(rest % 3)])
-        }
-    }
-    bytes
-}
-
-/// The bytes of a value: of many lengths, compressible, and different for every batch.
-fn value_bytes(batch: usize, len: u8) -> Vec<u8> {
-    let len = match len % 8 {
-        0 => 0,
-        1 => 1,
-        2 => 8,
-        3..=5 => 20 + usize::from(len),
-        6 => 900 + usize::from(len),
-        _ => 3000 + usize::from(len) * 8,
-    };
-    let text = format!("value of batch {batch}; ");
-    text.into_bytes().into_iter().cycle().take(len).collect()
-}
-
-type Maps = [BTreeMap<Vec<u8>, Vec<u8>>; KEYSPACES];
-
-/// What a store must hold.
-#[derive(Default)]
-struct Model {
-    /// Every acknowledged batch.
-    batches: Vec<Vec<Write>>,
-    /// The number of batches that must survive a power cut.
-    durable: usize,
-    maps: Maps,
-}
-
-fn apply(maps: &mut Maps, batch: usize, writes: &[Write]) {
-    for write in writes {
-        match *write {
-            Write::Put { keyspace, key, len } => {
-                maps[keyspace].insert(key_bytes(key), value_bytes(batch, len));
-            }
-            Write::Delete { keyspace, key } => {
-                maps[keyspace].remove(&key_bytes(key));
-            }
-            Write::DeleteRange { keyspace, from, to } => {
-                let range = range_between(from, to);
-                maps[keyspace].retain(|key, _| !range.contains(key));
-            }
-            Write::DeletePrefix { keyspace, key } => {
-                let prefix = key_bytes(key);
-                maps[keyspace].retain(|key, _| !key.starts_with(&prefix));
-            }
-        }
-    }
-}
-
-/// From the smaller of two keys to the larger, the latter excluded.
-fn range_between(a: u8, b: u8) -> KeyRange {
-    let (a, b) = (key_bytes(a), key_bytes(b));
-    let (from, to) = if a <= b { (a, b) } else { (b, a) };
-    KeyRange {
-        start: Bound::Included(from),
-        end: Bound::Excluded(to),
-    }
-}
-
-impl Model {
-    fn push(&mut self, writes: Vec<Write>, durability: Durability) {
-        apply(&mut self.maps, self.batches.len(), &writes);
-        self.batches.push(writes);
-        if durability == Durability::Sync {
-            self.durable = self.batches.len();
-        }
-    }
-
-    /// Cuts the history to what `found` is the state of, which must be a state it went through
-    /// since the last durable one.
-    fn cut_to(&mut self, found: Maps) {
-        let mut maps = Maps::default();
-        for (batch, writes) in self.batches.iter().take(self.durable).enumerate() {
-            apply(&mut maps, batch, writes);
-        }
-        let mut count = self.durable;
-        while maps != found {
-            let writes = self.batches.get(count).unwrap_or_else(|| {
-                panic!(
-                    "found after a power cut: no state since batch {}",
-                    self.durable
-                )
-            });
-            apply(&mut maps, count, writes);
-            count += 1;
-        }
-        self.batches.truncate(count);
-        self.maps = maps;
-        self.durable = count;
-    }
-}
-
-/// How a store is set up for a run.
-#[derive(Clone)]
-pub struct Setup {
-    pub name: &'static str,
-    pub options: DbOptions,
-    pub keyspace: KeyspaceOptions,
-}
-
-/// Setups that drive the same operations through different code.
-pub fn setups() -> Vec<Setup> {
-    let mut tiny = DbOptions::default();
-    tiny.memtable_bytes = 2 << 10;
-    tiny.sealed_memtables_max = 1;
-    tiny.open_tables_max = 16;
-    tiny.cache_bytes = 0;
-    tiny.compression_threads = 1;
-    tiny.l0_stall_trigger = 1000;
-    let mut small = TableOptions::blocks(1, 1 << 10);
-    small.key_block_bytes = 256;
-    small.inline_value_bytes_max = 0;
-    let mut small = KeyspaceOptions::uniform(small);
-    small.table_bytes_target = 4 << 10;
-    small.base_level_bytes = 8 << 10;
-    small.level_multiplier = 2;
-    let mut pread = tiny.clone();
-    pread.read_mode = ReadMode::Pread;
-    pread.cache_bytes = 16 << 10;
-    pread.memtable_bytes = 20 << 10;
-    let mut resting = DbOptions::default();
-    resting.auto_compaction = false;
-    vec![
-        Setup {
-            name: "tiny",
-            options: tiny,
-            keyspace: small.clone(),
-        },
-        Setup {
-            name: "pread",
-            options: pread,
-            keyspace: small,
-        },
-        Setup {
-            name: "default",
-            options: resting,
-            keyspace: KeyspaceOptions::default(),
-        },
-    ]
-}
+const COPIES: &str = "/copies";
 
 /// A store and its model.
 struct Run {
-    vfs: MemVfs,
+    disk: MemVfs,
+    faults: FaultVfs,
+    is_armed: bool,
+    /// Failures go on for as long as they are armed, and hinder removals too.
+    failures_stay: bool,
+    /// A call has failed since the store was opened.
+    had_failure: bool,
     setup: Setup,
-    model: Model,
+    history: History,
     store: Option<Store>,
+    checkpoints: usize,
 }
 
 struct Store {
@@ -367,41 +58,101 @@ struct Store {
 
 /// Runs the operations and checks every answer.
 pub fn run(setup: &Setup, ops: &[Op]) {
-    let mut run = Run {
-        vfs: MemVfs::new(),
-        setup: setup.clone(),
-        model: Model::default(),
-        store: None,
-    };
-    run.open();
+    let mut run = Run::new(setup);
+    run.open(Ending::Closed);
     for op in ops {
         run.step(op);
     }
+    run.heal();
     run.check_all();
-    run.store = None;
-    run.open();
+    run.reopen();
     run.check_all();
 }
 
 impl Run {
-    fn open(&mut self) {
-        let mut options = self.setup.options.clone();
-        options.vfs = Arc::new(self.vfs.clone());
-        let db = Db::open(DIR, options).unwrap();
+    fn new(setup: &Setup) -> Self {
+        let disk = MemVfs::new();
+        Self {
+            faults: FaultVfs::new(Arc::new(disk.clone()), FaultPlan::default()),
+            disk,
+            is_armed: false,
+            failures_stay: false,
+            had_failure: false,
+            setup: setup.clone(),
+            history: History::default(),
+            store: None,
+            checkpoints: 0,
+        }
+    }
+
+    /// Opens the store, while calls fail if they are to, and otherwise without; checks that it
+    /// holds what it may.
+    fn open(&mut self, ending: Ending) {
+        let opened = self.try_open();
+        let opened = self.excuse(opened);
+        self.heal();
+        let store = match opened {
+            Some(store) => store,
+            None => {
+                self.had_failure = false;
+                self.try_open()
+                    .unwrap_or_else(|error| panic!("cannot open after {ending:?}: {error}"))
+            }
+        };
+        self.store = Some(store);
+        let found = self.contents().unwrap();
+        self.history.settle(&found, ending);
+    }
+
+    fn try_open(&self) -> Result<Store> {
+        let db = Db::open(DIR, self.options(&self.faults))?;
         let keyspace =
             |index: usize| db.keyspace(&format!("k{index}"), self.setup.keyspace.clone());
-        let keyspaces = (0..KEYSPACES)
-            .map(|index| keyspace(index).unwrap())
-            .collect();
-        self.store = Some(Store {
+        Ok(Store {
             snapshots: Vec::new(),
-            keyspaces,
+            keyspaces: (0..KEYSPACES).map(keyspace).collect::<Result<_>>()?,
             db,
-        });
+        })
+    }
+
+    fn options(&self, vfs: &(impl Vfs + Clone + 'static)) -> DbOptions {
+        let mut options = self.setup.options.clone();
+        options.vfs = Arc::new(vfs.clone());
+        options
     }
 
     fn store(&mut self) -> &mut Store {
         self.store.as_mut().unwrap()
+    }
+
+    /// The result, if it is one; an error must have a reason.
+    #[track_caller]
+    fn excuse<T>(&mut self, result: Result<T>) -> Option<T> {
+        self.had_failure |= self.faults.failed() > 0;
+        result.map_err(|error| self.check_error(&error)).ok()
+    }
+
+    #[track_caller]
+    fn check_error(&self, error: &Error) {
+        assert!(self.had_failure, "no call failed, but: {error:?}");
+        assert_ne!(error.kind(), ErrorKind::Corruption, "{error}");
+        assert!(
+            self.is_armed || error.kind() == ErrorKind::Failed,
+            "calls do not fail any more, but: {error:?}"
+        );
+    }
+
+    fn arm(&mut self, plan: &FaultPlan) {
+        self.heal();
+        self.faults.arm(plan.clone());
+        self.is_armed = true;
+        self.failures_stay = plan.stays;
+    }
+
+    fn heal(&mut self) {
+        self.faults.disarm();
+        self.had_failure |= self.faults.failed() > 0;
+        self.is_armed = false;
     }
 
     fn step(&mut self, op: &Op) {
@@ -423,7 +174,7 @@ impl Run {
                 ends,
             } => self.scan(keyspace, from, to, ends),
             Op::Snapshot => {
-                let maps = self.model.maps.clone();
+                let maps = self.history.maps.clone();
                 let store = self.store();
                 store.snapshots.push((store.db.snapshot().unwrap(), maps));
             }
@@ -435,15 +186,17 @@ impl Run {
                 }
             }
             Op::Flush => {
-                self.store().db.flush().unwrap();
-                self.model.durable = self.model.batches.len();
+                let flushed = self.store().db.flush();
+                self.set_durable_if(flushed);
             }
             Op::Compact { keyspace, from, to } => {
                 let range = range_between(from, to);
-                self.store().keyspaces[keyspace].compact(&range).unwrap();
+                let compacted = self.store().keyspaces[keyspace].compact(&range);
+                self.excuse(compacted);
             }
             Op::CompactAll => {
-                self.store().db.compact().unwrap();
+                let compacted = self.store().db.compact();
+                self.excuse(compacted);
                 self.check_all();
             }
             Op::BulkLoad {
@@ -452,22 +205,29 @@ impl Run {
                 step,
                 len,
             } => self.bulk_load(keyspace, from, step, len),
+            Op::Checkpoint { power_cut } => self.checkpoint(power_cut),
             Op::Sync => {
-                self.store().db.sync().unwrap();
-                self.model.durable = self.model.batches.len();
+                let synced = self.store().db.sync();
+                self.set_durable_if(synced);
             }
             Op::Reopen => {
-                self.store = None;
-                self.model.durable = self.model.batches.len();
-                self.open();
+                self.reopen();
                 self.check_all();
             }
             Op::PowerCut { seed, keep_percent } => self.power_cut(seed, keep_percent),
+            Op::Fault { ref plan } => self.arm(plan),
+            Op::Heal => self.heal(),
+        }
+    }
+
+    fn set_durable_if<T>(&mut self, result: Result<T>) {
+        if self.excuse(result).is_some() {
+            self.history.set_durable();
         }
     }
 
     fn write(&mut self, writes: &[Write], durability: Durability) {
-        let number = self.model.batches.len();
+        let number = self.history.next_number();
         let store = self.store();
         let mut batch = Batch::new();
         for write in writes {
@@ -489,41 +249,87 @@ impl Run {
         }
         // A range delete of nothing leaves an empty batch, which is never logged.
         let is_logged = !batch.is_empty();
-        store.db.write(batch, durability).unwrap();
-        let durability = if is_logged {
-            durability
-        } else {
-            Durability::None
-        };
-        self.model.push(writes.to_vec(), durability);
+        let written = store.db.write(batch, durability);
+        match self.excuse(written) {
+            _ if !is_logged => {}
+            Some(()) => self.history.acknowledge(writes.to_vec(), durability),
+            None => self.history.fail(writes.to_vec()),
+        }
     }
 
     /// Loads keys from the last to the first, so that the loader has to sort.
     fn bulk_load(&mut self, keyspace: usize, from: u8, step: u8, len: u8) {
-        let number = self.model.batches.len();
+        let number = self.history.next_number();
         let keys = (from..KEYS).step_by(usize::from(step)).rev();
         let writes: Vec<_> = keys.map(|key| Write::Put { keyspace, key, len }).collect();
         let store = self.store();
-        let mut loader = store.db.bulk_loader(BulkOptions::default()).unwrap();
-        for write in &writes {
-            if let Write::Put { key, .. } = *write {
-                let keyspace = &store.keyspaces[keyspace];
-                let value = Bytes::from(value_bytes(number, len));
-                loader.put(keyspace, key_bytes(key), value).unwrap();
+        let load = || {
+            let mut loader = store.db.bulk_loader(BulkOptions::default())?;
+            for write in &writes {
+                if let Write::Put { key, .. } = *write {
+                    let keyspace = &store.keyspaces[keyspace];
+                    let value = Bytes::from(value_bytes(number, len));
+                    loader.put(keyspace, key_bytes(key), value)?;
+                }
+            }
+            loader.finish(&mut |_| {})
+        };
+        let loaded = load();
+        match self.excuse(loaded) {
+            Some(_) => self.history.acknowledge(writes, Durability::Sync),
+            None => self.history.fail(writes),
+        }
+    }
+
+    /// A checkpoint holds what the store holds, at once and whatever power does; a failed one
+    /// leaves nothing.
+    fn checkpoint(&mut self, power_cut: bool) {
+        self.checkpoints += 1;
+        let path = PathBuf::from(format!("{COPIES}/{}", self.checkpoints));
+        let made = self.store().db.checkpoint(&path);
+        if self.excuse(made).is_none() {
+            let removals_fail = self.is_armed && self.failures_stay;
+            let partial = path.with_extension("partial");
+            let mut files = self.disk.files().into_iter();
+            let left = files.find(|file| file.starts_with(&path) || file.starts_with(&partial));
+            assert!(removals_fail || left.is_none(), "{left:?} was left");
+            return;
+        }
+        self.history.set_durable();
+        let cut = PowerCut {
+            seed: self.checkpoints as u64,
+            keep_percent: 0,
+        };
+        let disk = match power_cut {
+            true => self.disk.power_cut(cut),
+            false => self.disk.clone(),
+        };
+        let copy = Db::open(&path, self.options(&disk)).unwrap();
+        for (index, map) in self.history.maps.iter().enumerate() {
+            let keyspace = copy.existing_keyspace(&format!("k{index}")).unwrap();
+            let iter = keyspace
+                .unwrap()
+                .iter(KeyRange::all(), IterOptions::default());
+            assert_eq!(collect(iter.unwrap()).unwrap(), *map);
+        }
+        drop(copy);
+        for file in self.disk.files() {
+            if file.starts_with(&path) {
+                self.disk.remove(&file).unwrap();
             }
         }
-        loader.finish(&mut |_| {}).unwrap();
-        self.model.push(writes, Durability::Sync);
     }
 
     fn get(&mut self, keyspace: usize, key: u8) {
-        let expected = self.model.maps[keyspace].get(&key_bytes(key)).cloned();
-        let found = self.store().keyspaces[keyspace]
-            .get(key_bytes(key))
-            .unwrap();
-        assert_eq!(found.as_deref(), expected.as_deref());
+        let expected = self.history.maps[keyspace].get(&key_bytes(key)).cloned();
+        let found = self.store().keyspaces[keyspace].get(key_bytes(key));
+        if let Some(found) = self.excuse(found) {
+            assert_eq!(found.as_deref(), expected.as_deref());
+        }
         let contained = self.store().keyspaces[keyspace].contains(key_bytes(key));
-        assert_eq!(contained.unwrap(), expected.is_some());
+        if let Some(contained) = self.excuse(contained) {
+            assert_eq!(contained, expected.is_some());
+        }
     }
 
     fn multi_get(&mut self, keyspace: usize, from: u8, step: u8) {
@@ -534,24 +340,27 @@ impl Run {
         let found = self.store().keyspaces[keyspace].multi_get(&keys);
         assert_eq!(found.len(), keys.len());
         for (key, found) in keys.iter().zip(found) {
-            let expected = self.model.maps[keyspace].get(key);
-            assert_eq!(found.unwrap().as_deref(), expected.map(Vec::as_slice));
+            if let Some(found) = self.excuse(found) {
+                let expected = self.history.maps[keyspace].get(key);
+                assert_eq!(found.as_deref(), expected.map(Vec::as_slice));
+            }
         }
     }
 
     /// Takes from either end as the bits of `ends` say.
     fn scan(&mut self, keyspace: usize, from: u8, to: u8, ends: u8) {
         let range = range_between(from, to);
-        let map = self.model.maps[keyspace].clone();
+        let map = self.history.maps[keyspace].clone();
         let mut expected = map.iter().filter(|(key, _)| range.contains(key));
         let options = if ends & 1 == 1 {
             IterOptions::keys_only()
         } else {
             IterOptions::default()
         };
-        let mut found = self.store().keyspaces[keyspace]
-            .iter(range.clone(), options)
-            .unwrap();
+        let iter = self.store().keyspaces[keyspace].iter(range.clone(), options);
+        let Some(mut found) = self.excuse(iter) else {
+            return;
+        };
         for turn in 0.. {
             let back = (ends >> (turn % 7 + 1)) & 1 == 1;
             let (expected, found) = if back {
@@ -559,7 +368,9 @@ impl Run {
             } else {
                 (expected.next(), found.next())
             };
-            let found = found.map(|item| item.unwrap());
+            let Some(found) = self.excuse(found.transpose()) else {
+                break;
+            };
             assert_eq!(
                 found.as_ref().map(|(key, _)| key.as_ref()),
                 expected.map(|(key, _)| key.as_slice())
@@ -577,49 +388,69 @@ impl Run {
             return;
         }
         let index = usize::from(index) % store.snapshots.len();
-        let (snapshot, maps) = &store.snapshots[index];
-        for (keyspace, map) in store.keyspaces.iter().zip(maps) {
-            let iter = snapshot.iter(keyspace, KeyRange::all(), IterOptions::default());
-            assert_eq!(collect(iter.unwrap()), *map);
+        let (snapshot, maps) = store.snapshots.swap_remove(index);
+        for (keyspace, map) in maps.iter().enumerate() {
+            let handle = self.store().keyspaces[keyspace].clone();
+            let iter = snapshot.iter(&handle, KeyRange::all(), IterOptions::default());
+            if let Some(found) = self.excuse(iter.and_then(collect)) {
+                assert_eq!(found, *map);
+            }
             for key in (0..KEYS).map(key_bytes) {
-                let found = snapshot.get(keyspace, &key).unwrap();
-                assert_eq!(found.as_deref(), map.get(&key).map(Vec::as_slice));
+                let found = snapshot.get(&handle, &key);
+                if let Some(found) = self.excuse(found) {
+                    assert_eq!(found.as_deref(), map.get(&key).map(Vec::as_slice));
+                }
             }
         }
+        self.store().snapshots.push((snapshot, maps));
+    }
+
+    fn reopen(&mut self) {
+        let closed = self.store().db.close();
+        let ending = match self.excuse(closed) {
+            Some(()) => Ending::Closed,
+            None => Ending::ClosedAfterFailure,
+        };
+        self.store = None;
+        self.open(ending);
     }
 
     /// Goes on with what a power cut at this moment would leave on the disk.
     fn power_cut(&mut self, seed: u8, keep_percent: u8) {
-        let cut = self.vfs.power_cut(PowerCut {
+        let cut = self.disk.power_cut(PowerCut {
             seed: u64::from(seed),
             keep_percent,
         });
         self.store = None;
-        self.vfs = cut;
-        self.open();
-        let found = self.contents();
-        self.model.cut_to(found);
+        self.faults = FaultVfs::new(Arc::new(cut.clone()), FaultPlan::default());
+        self.disk = cut;
+        self.is_armed = false;
+        self.had_failure = false;
+        self.open(Ending::PowerCut);
         self.check_all();
     }
 
-    fn contents(&mut self) -> Maps {
-        let keyspaces = &self.store().keyspaces;
-        std::array::from_fn(|index| {
-            let iter = keyspaces[index].iter(KeyRange::all(), IterOptions::default());
-            collect(iter.unwrap())
-        })
+    fn contents(&mut self) -> Option<Maps> {
+        let mut maps = Maps::default();
+        for (keyspace, map) in maps.iter_mut().enumerate() {
+            let keyspace = &self.store().keyspaces[keyspace];
+            let iter = keyspace.iter(KeyRange::all(), IterOptions::default());
+            *map = self.excuse(iter.and_then(collect))?;
+        }
+        Some(maps)
     }
 
     fn check_all(&mut self) {
-        assert_eq!(self.contents(), self.model.maps);
+        if let Some(found) = self.contents() {
+            assert_eq!(found, self.history.maps);
+        }
         for keyspace in 0..KEYSPACES {
             self.multi_get(keyspace, 0, 1);
         }
     }
 }
 
-fn collect(iter: ppc_engine::Iter) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    iter.map(|item| item.unwrap())
-        .map(|(key, value)| (key.to_vec(), value.to_vec()))
+fn collect(iter: ppc_engine::Iter) -> Result<std::collections::BTreeMap<Vec<u8>, Vec<u8>>> {
+    iter.map(|item| item.map(|(key, value)| (key.to_vec(), value.to_vec())))
         .collect()
 }

@@ -1,8 +1,13 @@
-//! Random runs of a store against its model. `PPC_MODEL_RUNS` sets how many; a failure names the
-//! setup and the seed, which `PPC_MODEL_SEED` runs alone.
+//! Random runs of a store against its model, each under one of the odd setups.
+//!
+//! `PPC_SIM_SEEDS` sets how many, `PPC_SIM_OPS` how long each; a failure prints the command that
+//! repeats it (background threads may need it repeated more than once).
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+
+/// More bytes than any operation takes on average.
+const BYTES_PER_OP: usize = 24;
 
 fn from_env(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -10,20 +15,26 @@ fn from_env(name: &str) -> Option<u64> {
 
 #[test]
 fn random_runs_agree_with_the_model() {
-    let seeds = match from_env("PPC_MODEL_SEED") {
+    let ops_max = from_env("PPC_SIM_OPS").map_or(200, |ops| ops as usize);
+    let seeds = match from_env("PPC_SIM_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..from_env("PPC_MODEL_RUNS").unwrap_or(12),
+        None => 0..from_env("PPC_SIM_SEEDS").unwrap_or(24),
     };
+    let setups = crate::model::setups();
     for seed in seeds {
-        let mut bytes = vec![0; 3000];
+        let setup = &setups[seed as usize % setups.len()];
+        let mut bytes = vec![0; ops_max * BYTES_PER_OP];
         StdRng::seed_from_u64(seed).fill(bytes.as_mut_slice());
-        let ops = crate::model::decode(&bytes);
-        for setup in crate::model::setups() {
-            let run = std::panic::AssertUnwindSafe(|| crate::model::run(&setup, &ops));
-            if let Err(panic) = std::panic::catch_unwind(run) {
-                eprintln!("setup {:?}, PPC_MODEL_SEED={seed}", setup.name);
-                std::panic::resume_unwind(panic);
-            }
+        let mut ops = crate::model::decode(&bytes);
+        ops.truncate(ops_max);
+        let run = std::panic::AssertUnwindSafe(|| crate::model::run(setup, &ops));
+        if let Err(panic) = std::panic::catch_unwind(run) {
+            eprintln!("with the setup {:?}; again with:", setup.name);
+            eprintln!(
+                "PPC_SIM_SEED={seed} PPC_SIM_OPS={ops_max} \
+                 cargo test -p ppc-engine --test scenarios random_runs"
+            );
+            std::panic::resume_unwind(panic);
         }
     }
 }
