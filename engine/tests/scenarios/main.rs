@@ -5,6 +5,7 @@ mod checkpoints;
 mod common;
 mod concurrent_use;
 mod failing_disk;
+mod killed_writers;
 #[path = "../model/mod.rs"]
 mod model;
 mod open_and_reopen;
