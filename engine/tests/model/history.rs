@@ -15,12 +15,13 @@ type Numbered = (usize, Vec<Write>);
 /// Every batch that was acknowledged, in order, and how far back a failure may reach.
 #[derive(Default)]
 pub struct History {
+    /// The state that survives a power cut.
+    durable: Maps,
+    /// What was acknowledged since.
     acknowledged: Vec<Numbered>,
-    /// How many of them survive the end of the process.
+    /// How many of these survive the end of the process.
     handed_over: usize,
-    /// How many of them survive a power cut.
-    durable: usize,
-    /// Reported as failed since the last success: not visible, but opening the store may find any
+    /// Reported as failed since the last success: not visible, but opening the store may find one
     /// of them in the log, after everything that was acknowledged.
     failed: Vec<Numbered>,
     next_number: usize,
@@ -55,7 +56,7 @@ impl History {
             self.handed_over = self.acknowledged.len();
         }
         if durability == Durability::Sync {
-            self.durable = self.acknowledged.len();
+            self.set_durable();
         }
     }
 
@@ -67,65 +68,57 @@ impl History {
 
     /// Everything acknowledged was made to survive power cuts.
     pub fn set_durable(&mut self) {
-        self.durable = self.acknowledged.len();
-        self.handed_over = self.durable;
+        for (number, writes) in self.acknowledged.drain(..) {
+            apply(&mut self.durable, number, &writes);
+        }
+        self.handed_over = 0;
     }
 
     /// Takes over what the store held when it was opened again, which must be a state that its
     /// history allows: some number of acknowledged batches, no fewer than `ending` spares, and
-    /// after all of them perhaps some that failed.
+    /// after all of them perhaps one that failed.
     pub fn settle(&mut self, found: &Maps, ending: Ending) {
         let least = match ending {
             Ending::Closed => self.acknowledged.len(),
             Ending::ClosedAfterFailure => self.handed_over,
-            Ending::PowerCut => self.durable,
+            Ending::PowerCut => 0,
         };
-        let mut maps = Maps::default();
-        let mut count = 0;
-        for (number, writes) in self.acknowledged.iter().take(least) {
+        let mut maps = self.durable.clone();
+        let (certain, uncertain) = self.acknowledged.split_at(least);
+        for (number, writes) in certain {
             apply(&mut maps, *number, writes);
-            count += 1;
         }
+        let mut uncertain = uncertain.iter();
         while maps != *found {
-            let Some((number, writes)) = self.acknowledged.get(count) else {
-                self.settle_failed(maps, found, ending, least);
-                count = self.acknowledged.len();
+            let Some((number, writes)) = uncertain.next() else {
+                self.check_failed(&maps, found, ending);
                 break;
             };
             apply(&mut maps, *number, writes);
-            count += 1;
         }
-        self.acknowledged.truncate(count);
+        self.acknowledged.clear();
         self.failed.clear();
-        self.set_durable();
+        self.handed_over = 0;
+        self.durable.clone_from(found);
         self.maps.clone_from(found);
     }
 
-    /// Finds the failed batches that were in the log all the same, and acknowledges them.
-    fn settle_failed(&mut self, complete: Maps, found: &Maps, ending: Ending, least: usize) {
-        let mut states = vec![(complete, Vec::new())];
-        for batch in std::mem::take(&mut self.failed) {
-            let more = states.iter().map(|(maps, batches)| {
-                let mut maps: Maps = maps.clone();
-                apply(&mut maps, batch.0, &batch.1);
-                let mut batches: Vec<Numbered> = batches.clone();
-                batches.push(batch.clone());
-                (maps, batches)
-            });
-            let more: Vec<_> = more.collect();
-            states.extend(more);
-            // Failures that change nothing would double the states each time.
-            states.dedup_by(|a, b| a.0 == b.0);
-            states.truncate(256);
-        }
-        match states.into_iter().find(|(maps, _)| maps == found) {
-            Some((_, batches)) => self.acknowledged.extend(batches),
-            None => panic!(
-                "{ending:?}: found no state between batch {least} and {} of the history: {}",
-                self.acknowledged.len(),
-                difference(&self.maps, found)
-            ),
-        }
+    /// Checks that `found` is `complete`, everything acknowledged, or that and one failed batch,
+    /// which was in the log all the same. Two cannot be: the log is given up after the first.
+    fn check_failed(&self, complete: &Maps, found: &Maps, ending: Ending) {
+        let explains = |(number, writes): &Numbered| {
+            let mut maps = complete.clone();
+            apply(&mut maps, *number, writes);
+            maps == *found
+        };
+        assert!(
+            self.failed.iter().any(explains),
+            "{ending:?}: {} acknowledged and {} failed batches since the last durable state do not \
+             lead to what was found: {}",
+            self.acknowledged.len(),
+            self.failed.len(),
+            difference(&self.maps, found)
+        );
     }
 }
 

@@ -256,7 +256,9 @@ pub fn value_bytes(batch: usize, len: u8) -> Vec<u8> {
         _ => 3000 + usize::from(len) * 8,
     };
     let text = format!("value of batch {batch}; ");
-    text.into_bytes().into_iter().cycle().take(len).collect()
+    let mut bytes = text.repeat(len / text.len() + 1).into_bytes();
+    bytes.truncate(len);
+    bytes
 }
 
 /// From the smaller of two keys to the larger, the latter excluded.

@@ -50,7 +50,7 @@ fn step(number: u32) -> Step {
     } else {
         for turn in 0..=number % 4 {
             let at = (number.wrapping_mul(0x9e37_79b1) ^ turn.wrapping_mul(77)) % KEYS;
-            let is_put = (number + turn) % 5 > 0;
+            let is_put = !(number + turn).is_multiple_of(5);
             step.writes
                 .push((key(at), is_put.then(|| value(at, number + turn))));
         }
