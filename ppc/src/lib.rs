@@ -8,6 +8,7 @@ pub mod hash;
 pub mod import;
 pub mod key;
 pub mod progress;
+pub mod sink;
 pub mod source;
 pub mod swhid;
 #[cfg(test)]

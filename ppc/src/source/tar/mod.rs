@@ -23,6 +23,7 @@ use ppc_engine::{Error, Result};
 use tar::{Archive, Entry};
 
 use super::{Input, Place, ProblemKind, Progress, Source, SourceFile, SourceItem, SourceOptions};
+use crate::sink::PAX_NAME;
 use input::EndMark;
 pub(super) use input::looks_like_tar;
 
@@ -72,6 +73,7 @@ impl TarSource {
     fn member<R: Read>(&self, entry: &mut Entry<'_, R>) -> std::io::Result<Option<SourceItem>> {
         let path = Bytes::from(entry.path_bytes().into_owned());
         let place = Place::Member(path.clone());
+        let records = PaxRecords::of(entry)?;
         let entry_type = entry.header().entry_type();
         let kind = if entry_type.is_dir() || entry_type.is_pax_global_extensions() {
             return Ok(None);
@@ -79,7 +81,7 @@ impl TarSource {
             Some("a symbolic link")
         } else if entry_type.is_hard_link() {
             Some("a hard link to another member")
-        } else if is_pax_sparse(entry)? {
+        } else if records.is_sparse {
             Some("a sparse file in the pax form, which is not supported")
         } else if entry_type.is_file() || entry_type.is_contiguous() || entry_type.is_gnu_sparse() {
             None
@@ -112,9 +114,11 @@ impl TarSource {
         }
         let origin = self.input.origin(place);
         let content = Bytes::from(content);
-        Ok(Some(SourceItem::File(SourceFile::from_path(
-            path, content, origin,
-        ))))
+        let mut file = SourceFile::from_path(path, content, origin);
+        if let Some(name) = records.name {
+            file.name = name;
+        }
+        Ok(Some(SourceItem::File(file)))
     }
 
     /// Reads what follows the end mark, so that the checksums at a compressed file's end count.
@@ -178,15 +182,27 @@ impl Source for TarSource {
     }
 }
 
-/// Whether the member's bytes are not the file's but a map of its holes and the rest.
-fn is_pax_sparse<R: Read>(entry: &mut Entry<'_, R>) -> std::io::Result<bool> {
-    let Some(extensions) = entry.pax_extensions()? else {
-        return Ok(false);
-    };
-    for extension in extensions {
-        if extension?.key_bytes().starts_with(b"GNU.sparse.") {
-            return Ok(true);
+/// What a member's pax records say beyond what the tar reader handles.
+#[derive(Default)]
+struct PaxRecords {
+    /// Its bytes are not the file's but a map of its holes and the rest.
+    is_sparse: bool,
+    /// Its file name, where our own export could not put it in the path.
+    name: Option<Bytes>,
+}
+
+impl PaxRecords {
+    fn of<R: Read>(entry: &mut Entry<'_, R>) -> std::io::Result<Self> {
+        let mut records = Self::default();
+        for record in entry.pax_extensions()?.into_iter().flatten() {
+            let record = record?;
+            let key = record.key_bytes();
+            if key.starts_with(b"GNU.sparse.") {
+                records.is_sparse = true;
+            } else if key == PAX_NAME.as_bytes() {
+                records.name = Some(Bytes::copy_from_slice(record.value_bytes()));
+            }
         }
+        Ok(records)
     }
-    Ok(false)
 }

@@ -1,0 +1,116 @@
+//! A file that appears under its name only once it is complete.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use ppc_engine::{Error, Result};
+use tempfile::NamedTempFile;
+
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// A file being written under a temporary name in its final directory.
+#[derive(Debug)]
+pub(super) struct Output {
+    path: PathBuf,
+    overwrite: bool,
+    writer: BufWriter<NamedTempFile>,
+    written_bytes: u64,
+}
+
+impl Output {
+    pub(super) fn create(path: &Path, overwrite: bool) -> Result<Self> {
+        if !overwrite && path.symlink_metadata().is_ok() {
+            return Err(exists(path));
+        }
+        if path.is_dir() {
+            return Err(Error::invalid_input("the output is a directory")
+                .at_path(path)
+                .with_remedy("give the name of a file"));
+        }
+        let name = path.file_name().unwrap_or_default();
+        let mut prefix = std::ffi::OsString::from(".");
+        prefix.push(name);
+        prefix.push(".");
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&prefix).suffix(".partial");
+        #[cfg(unix)]
+        let builder = {
+            use std::os::unix::fs::PermissionsExt;
+            // As any program creates files: the umask applies.
+            builder.permissions(std::fs::Permissions::from_mode(0o666))
+        };
+        let file = builder
+            .tempfile_in(parent(path))
+            .map_err(|error| Error::io("create", path, error))?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            overwrite,
+            writer: BufWriter::with_capacity(BUFFER_BYTES, file),
+            written_bytes: 0,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the file durable and gives it its name. Returns its length.
+    pub(super) fn finish(self) -> Result<u64> {
+        let cannot_write = |error| Error::io("write", &self.path, error);
+        let file = self
+            .writer
+            .into_inner()
+            .map_err(|error| cannot_write(error.into_error()))?;
+        file.as_file().sync_all().map_err(cannot_write)?;
+        if self.overwrite {
+            file.persist(&self.path)
+                .map_err(|error| cannot_write(error.error))?;
+        } else {
+            file.persist_noclobber(&self.path).map_err(|error| {
+                if error.error.kind() == io::ErrorKind::AlreadyExists {
+                    exists(&self.path)
+                } else {
+                    cannot_write(error.error)
+                }
+            })?;
+        }
+        sync_directory(parent(&self.path));
+        Ok(self.written_bytes)
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let count = self.writer.write(buffer)?;
+        self.written_bytes += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+/// The directory that holds `path`.
+pub(super) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// The error for an output that is already there.
+pub(super) fn exists(path: &Path) -> Error {
+    Error::invalid_input("the output exists already")
+        .at_path(path)
+        .with_remedy("remove it, choose another name, or ask to overwrite it")
+}
+
+/// Makes a rename in a directory durable, where the system can. The output is complete in any
+/// case, so a failure is not one of the export.
+pub(super) fn sync_directory(directory: &Path) {
+    if let Ok(directory) = File::open(directory) {
+        let _ = directory.sync_all();
+    }
+}
