@@ -7,6 +7,9 @@ use zstd::zstd_safe::{CDict, DDict};
 
 use crate::error::{Error, Result};
 
+/// What zstd's trainer reads at once.
+const LEARNED_BYTES_MIN: usize = 8;
+
 /// A dictionary and its digests, made when first needed.
 pub(crate) struct Dictionary {
     bytes: Vec<u8>,
@@ -78,6 +81,13 @@ impl std::fmt::Debug for Dictionary {
 /// Trains a dictionary of at most `bytes_max` bytes on `samples`, which lie one after another with
 /// these lengths; none if they are too few or too uniform to train on.
 pub(crate) fn train(samples: &[u8], lengths: &[usize], bytes_max: usize) -> Option<Dictionary> {
+    // zstd learns from the first three quarters of the samples and tests on the others. It checks
+    // that all of them together have enough bytes, but reads past the end of its input if the
+    // first part has fewer than these.
+    let learned = lengths.get(..lengths.len() * 3 / 4)?;
+    if learned.iter().sum::<usize>() < LEARNED_BYTES_MIN {
+        return None;
+    }
     let bytes = zstd::dict::from_continuous(samples, lengths, bytes_max).ok()?;
     (!bytes.is_empty()).then(|| Dictionary::new(bytes))
 }

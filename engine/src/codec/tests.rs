@@ -92,6 +92,19 @@ fn dictionaries_help_small_frames_and_leave_others_alone() {
     assert!(decode(&frame.stored, raw.len(), None, &mut out).is_err() || out != raw);
 }
 
+/// The trainer used to read far outside its input, and the process died.
+#[test]
+fn samples_whose_first_three_quarters_are_next_to_nothing_train_no_dictionary() {
+    for first in [0, 7, 8] {
+        let mut lengths = vec![0; 29];
+        lengths.push(first);
+        lengths.extend([300; 10]);
+        let samples = text(lengths.iter().sum());
+        let trained = train(&samples, &lengths, 1024);
+        assert!(trained.is_none() || first == 8, "{first}");
+    }
+}
+
 #[test]
 fn a_pool_yields_what_one_thread_does() {
     let frames: Vec<Bytes> = (1..60).map(|n| text(n * 997).into()).collect();
