@@ -100,7 +100,11 @@ pub use stats::{
     Counter, CounterValues, DbStats, FilterOutcome, FrameTrace, GET_SAMPLE_INTERVAL, GetTrace,
     KeyspaceStats, LatencySummary, LevelStats, MemoryStats, TableTrace,
 };
-pub use table::TableProperties;
+pub use table::{OwnerKeyspace, TableProperties};
+pub use tool::{
+    LostPart, SalvageLoss, SalvageOptions, SalvagePhase, SalvageProgress, SalvageReport,
+    SalvagedKeyspace, VerifyOptions, VerifyProgress, VerifyReport, salvage,
+};
 pub use types::{
     BATCH_BYTES_MAX, EntryKind, FileId, FileNumber, KEY_BYTES_MAX, KeyRange, KeyspaceId, SeqNo,
     VALUE_BYTES_MAX, prefix_successor,

@@ -58,7 +58,8 @@ impl ExternalTableWriter {
     ) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
         let pool = CompressionPool::new(compression_threads.max(1));
-        let writer = TableWriter::create(&vfs, path.clone(), options, &pool)?;
+        let mut writer = TableWriter::create(&vfs, path.clone(), options, &pool)?;
+        writer.set_outside_history();
         Ok(Self { path, writer })
     }
 

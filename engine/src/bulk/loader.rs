@@ -362,7 +362,9 @@ impl KeyspaceLoad {
             none => {
                 let table_options = options.levels.get(level);
                 let table_options = table_options.cloned().unwrap_or_else(TableOptions::default);
-                none.insert(factory.create(&table_options)?)
+                let mut table = factory.create(&self.space, &table_options)?;
+                table.writer.set_outside_history();
+                none.insert(table)
             }
         };
         let raw_bytes = (key.len() + value.len()) as u64;

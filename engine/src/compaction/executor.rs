@@ -99,6 +99,7 @@ fn rewrite_tables(db: &Arc<DbInner>, ticket: &Ticket<'_>, watch: &dyn Watch) -> 
     let factory = TableFactory::new(db);
     let merge = Merge {
         db,
+        space: ticket.space(),
         plan,
         version: ticket.version(),
         options: &options,

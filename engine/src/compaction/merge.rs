@@ -13,7 +13,7 @@ use super::split::{Slice, slices};
 use super::stripes::Stripes;
 use super::survivors::{Deeper, Step, Survivors};
 use super::targets::LAST_LEVEL;
-use crate::db::{DbInner, TableOpener};
+use crate::db::{DbInner, Space, TableOpener};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::InternalIterator;
 use crate::manifest::{TableMeta, Version};
@@ -28,6 +28,7 @@ const BYTES_PER_REPORT: u64 = 1 << 20;
 /// What a merge works on.
 pub(crate) struct Merge<'a> {
     pub(crate) db: &'a Arc<DbInner>,
+    pub(crate) space: &'a Space,
     pub(crate) plan: &'a Plan,
     /// The tree the plan was made for.
     pub(crate) version: &'a Version,
@@ -52,6 +53,7 @@ impl Merge<'_> {
     pub(crate) fn run(&self) -> Result<Vec<TableMeta>> {
         let deletes = self.range_deletes()?;
         let rules = OutputRules {
+            space: self.space,
             version: self.version,
             options: self.options,
             level: self.plan.output_level,

@@ -17,7 +17,7 @@ use super::range_deletes::RangeDeletes;
 use super::split::Slice;
 use super::stripes::Stripes;
 use super::targets::LAST_LEVEL;
-use crate::db::{DbInner, table_meta};
+use crate::db::{DbInner, Space, table_meta};
 use crate::error::{Error, Result};
 use crate::iter::RangeTombstone;
 use crate::manifest::{TableMeta, Version};
@@ -42,12 +42,13 @@ impl TableFactory {
         }
     }
 
-    /// Begins a table. Dropped unfinished, it removes its file.
-    pub(crate) fn create(&self, options: &TableOptions) -> Result<OpenTable> {
+    /// Begins a table of a keyspace. Dropped unfinished, it removes its file.
+    pub(crate) fn create(&self, space: &Space, options: &TableOptions) -> Result<OpenTable> {
         let number = self.db.new_file_number();
         let path = self.db.table_path(number);
         let pool = self.db.compression_pool();
-        let writer = TableWriter::create(self.db.vfs(), path.clone(), options, pool)?;
+        let mut writer = TableWriter::create(self.db.vfs(), path.clone(), options, pool)?;
+        writer.set_keyspace(space.id, &space.name);
         Ok(OpenTable {
             number,
             path,
@@ -132,6 +133,7 @@ impl OutsideTable<'_> {
 
 /// What all slices of a job write by.
 pub(crate) struct OutputRules<'a> {
+    pub(crate) space: &'a Space,
     pub(crate) version: &'a Version,
     pub(crate) options: &'a KeyspaceOptions,
     pub(crate) level: usize,
@@ -209,7 +211,8 @@ impl<'a> Outputs<'a> {
             Some(open) => open,
             none => {
                 self.grandparents.crossed = 0;
-                none.insert(self.factory.create(self.table_options)?)
+                let table = self.factory.create(self.rules.space, self.table_options)?;
+                none.insert(table)
             }
         };
         open.writer.add(key, seq, kind, value)?;
@@ -235,7 +238,7 @@ impl<'a> Outputs<'a> {
         let mut table = match self.open.take() {
             Some(table) => table,
             None if tombstones.is_empty() => return Ok(()),
-            None => self.factory.create(self.table_options)?,
+            None => self.factory.create(rules.space, self.table_options)?,
         };
         for tombstone in tombstones {
             table.writer.add_range_tombstone(tombstone)?;

@@ -106,6 +106,7 @@ impl DbInner {
         let options = space.options();
         let [options, ..] = &options.levels;
         let mut writer = TableWriter::create(self.vfs(), path, options, &self.compression)?;
+        writer.set_keyspace(space.id, &space.name);
         for tombstone in memtable.range_tombstones() {
             writer.add_range_tombstone(tombstone)?;
         }

@@ -39,3 +39,4 @@ pub use snapshot::Snapshot;
 pub(crate) use space::Space;
 pub(crate) use tables::TableOpener;
 pub(crate) use work::WorkSignal;
+pub(crate) use write::{insert_op, keyspace_of};

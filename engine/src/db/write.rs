@@ -458,7 +458,7 @@ fn insert_batch(state: &WriteState, batch: &Encoded, first_seq: SeqNo) -> Result
     Ok(())
 }
 
-pub(super) fn keyspace_of(op: &WalOp<'_>) -> KeyspaceId {
+pub(crate) fn keyspace_of(op: &WalOp<'_>) -> KeyspaceId {
     match *op {
         WalOp::Put { keyspace, .. }
         | WalOp::Delete { keyspace, .. }
@@ -467,7 +467,7 @@ pub(super) fn keyspace_of(op: &WalOp<'_>) -> KeyspaceId {
 }
 
 /// Inserts one operation whose bytes are slices of `payload`.
-pub(super) fn insert_op(memtable: &Memtable, op: &WalOp<'_>, seq: SeqNo, payload: &Bytes) {
+pub(crate) fn insert_op(memtable: &Memtable, op: &WalOp<'_>, seq: SeqNo, payload: &Bytes) {
     match *op {
         WalOp::Put { key, value, .. } => {
             let value = if value.len().saturating_mul(BATCH_SHARE_MIN) >= payload.len() {

@@ -161,6 +161,11 @@ impl Manifest {
         Ok((manifest, state))
     }
 
+    /// What a manifest file adds up to, whether or not `CURRENT` names it. Writes nothing.
+    pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, number: FileNumber) -> Result<ManifestState> {
+        read_state(vfs, &file_path(dir, FileKind::Manifest, number), number)
+    }
+
     /// Makes all edits durable as one, together with the file numbers taken so far. On an error
     /// none of them is in force in this process; see the module's third invariant for the disk.
     pub(crate) fn append(&mut self, edits: &[Edit]) -> Result<()> {

@@ -4,7 +4,8 @@
 //! top. Walking on in one direction costs one step of one source and a sift; turning round
 //! repositions every source.
 //!
-//! INVARIANT: no two sources hold the same entry (key and sequence number).
+//! INVARIANT: no two sources hold the same entry (key and sequence number). A salvage, which cannot
+//! promise it, walks forward only: there the entry of the earlier source comes first.
 
 use std::cmp::Ordering;
 
@@ -131,10 +132,12 @@ impl MergingIter {
             let index = self.heap.get(position)?;
             self.sources.get(*index).map(|source| source.key())
         };
+        let indices = (self.heap.get(a), self.heap.get(b));
         let (Some(a), Some(b)) = (entry(a), entry(b)) else {
             return false;
         };
         let order = compare(a.user_key, a.seq, b.user_key, b.seq);
+        let order = order.then_with(|| indices.0.cmp(&indices.1));
         match self.direction {
             Direction::Forward => order == Ordering::Less,
             Direction::Backward => order == Ordering::Greater,

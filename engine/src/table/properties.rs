@@ -7,7 +7,17 @@
 use crate::coding::{Cursor, put_bytes, put_varint};
 use crate::error::{Error, Result};
 use crate::options::{Compression, FilterPolicy, Layout};
-use crate::types::SeqNo;
+use crate::types::{KeyspaceId, SeqNo};
+
+/// The keyspace that a table was written for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OwnerKeyspace {
+    /// Its id in the store that wrote the table.
+    pub id: KeyspaceId,
+    /// Its name.
+    pub name: String,
+}
 
 /// How a table was built and what is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +65,12 @@ pub struct TableProperties {
     pub seq_max: SeqNo,
     /// The program that wrote the table.
     pub created_by: String,
+    /// The keyspace it was written for, where its writer knew. Only salvages go by it: the
+    /// manifest says whose a table is.
+    pub keyspace: Option<OwnerKeyspace>,
+    /// The table was built outside the store's history, by a bulk load or for an ingest: its
+    /// sequence numbers are 0, and its place in the history stands in the manifest only.
+    pub outside_history: bool,
 }
 
 impl Default for TableProperties {
@@ -81,6 +97,8 @@ impl Default for TableProperties {
             seq_min: SeqNo::ZERO,
             seq_max: SeqNo::ZERO,
             created_by: concat!("ppc-engine ", env!("CARGO_PKG_VERSION")).to_owned(),
+            keyspace: None,
+            outside_history: false,
         }
     }
 }
@@ -91,6 +109,8 @@ const TAG_FILTER: u64 = 2;
 const TAG_SMALLEST: u64 = 5;
 const TAG_LARGEST: u64 = 7;
 const TAG_CREATED_BY: u64 = 9;
+const TAG_KEYSPACE: u64 = 11;
+const TAG_OUTSIDE_HISTORY: u64 = 13;
 /// Counts follow each other at even tags from here on, in the order of [`counts`].
 const TAG_COUNTS: u64 = 4;
 
@@ -127,6 +147,12 @@ impl TableProperties {
         section(TAG_SMALLEST, &self.smallest);
         section(TAG_LARGEST, &self.largest);
         section(TAG_CREATED_BY, self.created_by.as_bytes());
+        if let Some(keyspace) = &self.keyspace {
+            section(TAG_KEYSPACE, &encode_keyspace(keyspace));
+        }
+        if self.outside_history {
+            section(TAG_OUTSIDE_HISTORY, &[]);
+        }
         put_varint(&mut bytes, TAG_FILTER);
         put_varint(&mut bytes, filter_code(self.filter));
         for (tag, count) in (TAG_COUNTS..).step_by(2).zip(self.clone().counts()) {
@@ -171,10 +197,27 @@ impl TableProperties {
             TAG_SMALLEST => self.smallest = value.to_vec(),
             TAG_LARGEST => self.largest = value.to_vec(),
             TAG_CREATED_BY => self.created_by = String::from_utf8_lossy(value).into_owned(),
+            TAG_OUTSIDE_HISTORY => self.outside_history = true,
+            TAG_KEYSPACE => self.keyspace = Some(decode_keyspace(value)?),
             _ => {}
         }
         Ok(())
     }
+}
+
+fn encode_keyspace(keyspace: &OwnerKeyspace) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_varint(&mut bytes, u64::from(keyspace.id.0));
+    bytes.extend_from_slice(keyspace.name.as_bytes());
+    bytes
+}
+
+fn decode_keyspace(bytes: &[u8]) -> Result<OwnerKeyspace> {
+    let mut cursor = Cursor::new(bytes);
+    Ok(OwnerKeyspace {
+        id: KeyspaceId(cursor.varint_u32("keyspace id")?),
+        name: String::from_utf8_lossy(cursor.rest()).into_owned(),
+    })
 }
 
 fn encode_layout(layout: Layout) -> Vec<u8> {
@@ -259,6 +302,11 @@ mod tests {
             filter: FilterPolicy::Fuse16,
             smallest: b"a".to_vec(),
             largest: vec![0xff; 300],
+            keyspace: Some(OwnerKeyspace {
+                id: KeyspaceId(300),
+                name: "files".to_owned(),
+            }),
+            outside_history: true,
             ..TableProperties::default()
         };
         for (index, count) in properties.counts().into_iter().enumerate() {

@@ -27,6 +27,7 @@ use super::properties::TableProperties;
 use super::source::{Section, TableFile};
 use super::tombstones::decode_tombstones;
 use super::unit::{UNIT_HEADER_BYTES, UnitCodec, UnitKind};
+use super::writer::TableSummary;
 use crate::cache::CachedUnit;
 use crate::codec::{Dictionary, with_scratch};
 use crate::error::{Error, Result};
@@ -152,6 +153,13 @@ impl TableReader {
     /// How the table was built and what is in it.
     pub(crate) fn properties(&self) -> &TableProperties {
         &self.properties
+    }
+
+    /// What the table's writer told of it: what the manifest should say, but for the number and the
+    /// base of the sequence numbers.
+    pub(crate) fn summary(&self) -> TableSummary {
+        let properties = self.properties.clone();
+        TableSummary::new(self.id(), self.stored_bytes(), properties, &self.tombstones)
     }
 
     /// The range tombstones by start, with effective sequence numbers.

@@ -67,6 +67,7 @@ pub(crate) struct SalvageReport {
     /// With effective sequence numbers.
     pub(crate) range_tombstones: Vec<RangeTombstone>,
     pub(crate) losses: Vec<Loss>,
+    pub(crate) properties: Option<TableProperties>,
 }
 
 /// Hands every sound entry of the table at `path` to `sink`, in internal order. `expect` is the id
@@ -98,6 +99,7 @@ pub(crate) fn salvage(
         .survey()
         .and_then(|()| salvage.recover(sink))
         .map_err(|error| error.at_path(path))?;
+    salvage.report.properties = salvage.properties;
     Ok(salvage.report)
 }
 

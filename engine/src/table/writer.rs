@@ -27,7 +27,7 @@ use super::key_block::{FramePlace, KeyBlockBuilder, StoredPlace};
 use super::key_index::KeyIndexBuilder;
 use super::layout::LayoutWriter;
 use super::output::Output;
-use super::properties::TableProperties;
+use super::properties::{OwnerKeyspace, TableProperties};
 use super::spool::{KeySpool, SpooledValue};
 use super::tombstones::encode_tombstones;
 use super::unit::{UnitCodec, UnitKind};
@@ -35,7 +35,7 @@ use crate::codec::CompressionPool;
 use crate::error::{Error, Result};
 use crate::iter::{RangeTombstone, compare};
 use crate::options::{FilterPolicy, TableOptions};
-use crate::types::{EntryKind, FileId, KEY_BYTES_MAX, SeqNo, VALUE_BYTES_MAX};
+use crate::types::{EntryKind, FileId, KEY_BYTES_MAX, KeyspaceId, SeqNo, VALUE_BYTES_MAX};
 use crate::vfs::Vfs;
 
 /// A table that was written: what the manifest has to know of it.
@@ -98,6 +98,19 @@ impl TableWriter {
             },
             options: options.clone(),
         })
+    }
+
+    /// Notes in the table whose it is, for a salvage that has no manifest to ask.
+    pub(crate) fn set_keyspace(&mut self, id: KeyspaceId, name: &str) {
+        self.properties.keyspace = Some(OwnerKeyspace {
+            id,
+            name: name.to_owned(),
+        });
+    }
+
+    /// Notes in the table that its sequence numbers are given by whoever adopts it.
+    pub(crate) fn set_outside_history(&mut self) {
+        self.properties.outside_history = true;
     }
 
     /// Adds the next entry; entries ascend strictly in internal order.
@@ -345,43 +358,47 @@ impl Tail {
         let mut bytes = [0; FOOTER_BYTES];
         bytes.copy_from_slice(&footer.encode(sections.end));
         let stored_bytes = self.output.finish(&bytes)?;
-        Ok(summarize(id, stored_bytes, self.properties, tombstones))
+        let properties = self.properties;
+        Ok(TableSummary::new(id, stored_bytes, properties, tombstones))
     }
 }
 
-fn summarize(
-    id: FileId,
-    stored_bytes: u64,
-    properties: TableProperties,
-    tombstones: &[RangeTombstone],
-) -> TableSummary {
-    let mut summary = TableSummary {
-        id,
-        stored_bytes,
-        raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
-        entries: properties.entries,
-        tombstones: properties.tombstones,
-        range_tombstones: u32::try_from(tombstones.len()).unwrap_or(u32::MAX),
-        smallest: properties.smallest,
-        largest: properties.largest,
-        largest_exclusive: false,
-        unbounded_end: false,
-        seq_min: properties.seq_min,
-        seq_max: properties.seq_max,
-    };
-    for (index, tombstone) in tombstones.iter().enumerate() {
-        let first = summary.entries == 0 && index == 0;
-        if first || tombstone.start < summary.smallest {
-            summary.smallest.clone_from(&tombstone.start);
-        }
-        match &tombstone.end {
-            None => summary.unbounded_end = true,
-            Some(end) if first || *end > summary.largest => {
-                summary.largest.clone_from(end);
-                summary.largest_exclusive = true;
+impl TableSummary {
+    /// What a table with these properties and range tombstones, by start, is to the manifest.
+    pub(super) fn new(
+        id: FileId,
+        stored_bytes: u64,
+        properties: TableProperties,
+        tombstones: &[RangeTombstone],
+    ) -> Self {
+        let mut summary = Self {
+            id,
+            stored_bytes,
+            raw_bytes: properties.raw_key_bytes + properties.raw_value_bytes,
+            entries: properties.entries,
+            tombstones: properties.tombstones,
+            range_tombstones: u32::try_from(tombstones.len()).unwrap_or(u32::MAX),
+            smallest: properties.smallest,
+            largest: properties.largest,
+            largest_exclusive: false,
+            unbounded_end: false,
+            seq_min: properties.seq_min,
+            seq_max: properties.seq_max,
+        };
+        for (index, tombstone) in tombstones.iter().enumerate() {
+            let first = summary.entries == 0 && index == 0;
+            if first || tombstone.start < summary.smallest {
+                summary.smallest.clone_from(&tombstone.start);
             }
-            Some(_) => {}
+            match &tombstone.end {
+                None => summary.unbounded_end = true,
+                Some(end) if first || *end > summary.largest => {
+                    summary.largest.clone_from(end);
+                    summary.largest_exclusive = true;
+                }
+                Some(_) => {}
+            }
         }
+        summary
     }
-    summary
 }

@@ -3,7 +3,8 @@
 use super::*;
 use crate::error::ErrorKind;
 use crate::options::{Compression, FilterPolicy, Layout};
-use crate::table::{Loss, SalvageReport, salvage};
+use crate::table::salvage::SalvageReport;
+use crate::table::{Loss, salvage};
 
 fn entries(count: u64) -> Vec<TestEntry> {
     (0..count)
