@@ -35,6 +35,7 @@ mod writer;
 
 pub(crate) use context::{IterContext, ReadContext};
 pub(crate) use filter::key_hash;
+pub(crate) use footer::FORMAT_VERSION;
 pub(crate) use key_block::FramePlace;
 pub use properties::{OwnerKeyspace, TableProperties};
 pub(crate) use reader::{Place, TableReader};

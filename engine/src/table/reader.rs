@@ -11,6 +11,7 @@
 //!
 //! Thread rule: shared by any number of threads; nothing is locked but inside the cache.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -153,6 +154,11 @@ impl TableReader {
     /// How the table was built and what is in it.
     pub(crate) fn properties(&self) -> &TableProperties {
         &self.properties
+    }
+
+    /// Where the sections lie.
+    pub(crate) fn section_ranges(&self) -> impl Iterator<Item = (UnitKind, &Range<u64>)> {
+        self.sections.iter().map(|(kind, range)| (*kind, range))
     }
 
     /// What the table's writer told of it: what the manifest should say, but for the number and the

@@ -116,6 +116,48 @@ fn loads_outside_the_history_keep_their_place_without_manifest() {
 }
 
 #[test]
+fn what_a_damaged_table_loses_is_listed_and_the_rest_is_there() {
+    for with_manifest in [true, false] {
+        let vfs = MemVfs::new();
+        drop(build_store(&vfs));
+        let mut largest = tables(&vfs).pop().unwrap();
+        for path in tables(&vfs) {
+            if read_whole(&vfs, &path).unwrap().len() > read_whole(&vfs, &largest).unwrap().len() {
+                largest = path;
+            }
+        }
+        // Within the first frame.
+        flip(&vfs, &largest, 60);
+        if !with_manifest {
+            vfs.remove(&Path::new(DIR).join(CURRENT)).unwrap();
+        }
+        let report = run(&vfs);
+        assert_eq!(report.tables_damaged, 1);
+        let lost: Vec<&[u8]> = report
+            .losses
+            .iter()
+            .filter_map(|loss| match &loss.part {
+                LostPart::Value { key } => Some(key.as_slice()),
+                _ => None,
+            })
+            .collect();
+        assert!(!lost.is_empty(), "{:?}", report.losses);
+        let files = open_target(&vfs);
+        for number in 0..300 {
+            let found = files.get(key(number)).unwrap();
+            let is_lost = lost.contains(&key(number).as_slice());
+            let right = found.as_deref() == expected(number).as_deref();
+            assert!(right || is_lost, "{number}");
+        }
+        assert!(
+            vfs.files()
+                .iter()
+                .all(|path| !path.to_string_lossy().ends_with(SCRATCH_SUFFIX))
+        );
+    }
+}
+
+#[test]
 fn a_table_that_is_gone_and_one_of_rubbish_are_losses() {
     let vfs = MemVfs::new();
     drop(build_store(&vfs));
