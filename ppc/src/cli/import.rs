@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-use ppc_engine::ReadMode;
+use ppc_engine::VALUE_BYTES_MAX;
 use ppc_store::archive::ArchiveOptions;
-use ppc_store::import::{self, ImportOptions, ImportReport, MEMORY_BYTES_MIN};
-use ppc_store::source::{Source, SourceOptions, SourceSpec, open_source};
-use ppc_store::{ErrorKind, HashKind, HashKinds};
+use ppc_store::import::{self, ImportOptions, ImportReport, MEMORY_BYTES_MIN, Sources};
+use ppc_store::source::{SourceOptions, SourceSpec};
+use ppc_store::{Error, ErrorKind, HashKind, HashKinds};
 use serde_json::json;
 
 use super::Global;
@@ -21,9 +21,9 @@ use super::store::{StoreArgs, StoringArgs};
 
 /// Store the files of folders, Parquet datasets, tar archives and git repositories
 ///
-/// Makes the store if there is none. Each SOURCE is a folder, a Parquet file, a tar archive (plain,
-/// gz, zst, xz) or a git repository, all versions of all files; what it is, is told from its
-/// contents. A content that comes again, under whatever name, is stored once. Every hash is
+/// Makes the store if there is none. Each SOURCE is a folder, a single file, a Parquet file or a tar
+/// archive (plain, gz, zst, xz), which is told from its contents, or git:PATH, a repository with all
+/// versions of all files. A content that comes again, under whatever name, is stored once. Every hash is
 /// recomputed, and stated hashes that differ are reported.
 ///
 /// An import can be stopped at any moment, with Ctrl-C or harder, and run again: it skips what it
@@ -36,9 +36,9 @@ Examples:
   The Stack, within 400 MiB of memory:
       ppc import code.ppc the-stack/data/*/*.parquet --memory 400MiB
   A dataset with columns of its own:
-      ppc import code.ppc rows.parquet --columns content=body,path=file,sha1=digest
+      ppc import code.ppc rows.parquet --columns content=body,path=file,hash=digest:sha1
   All versions in a repository, smaller and slower:
-      ppc import code.ppc linux.git --zstd-level 12 --block-size 256KiB
+      ppc import code.ppc git:linux.git --zstd-level 12 --block-size 256KiB
   With lookups by SHA-256 as well:
       ppc import code.ppc nixpkgs/ --index sha256")]
 pub(crate) struct ImportArgs {
@@ -73,10 +73,19 @@ struct ReadingArgs {
     /// Leave out what .gitignore files in folders name
     #[arg(long)]
     gitignore: bool,
-    /// Which Parquet columns to read, as FIELD=COLUMN,... with the fields content, path or name,
-    /// and sha1_git, sha1, sha256 or blake2s256; known datasets need none
+    /// Which Parquet columns hold what, as content=COLUMN,path=COLUMN,name=COLUMN,hash=COLUMN:KIND;
+    /// well-known datasets need none
     #[arg(long, value_name = "MAPPING")]
     columns: Option<String>,
+    /// Read every SOURCE as this format
+    #[arg(long, value_name = "dir|tar|parquet|git")]
+    format: Option<String>,
+    /// Leave out files and folders whose name begins with a dot
+    #[arg(long)]
+    skip_hidden: bool,
+    /// Leave out files larger than this, and report them
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    max_file_size: ByteSize,
     /// Leave files out whose stated hash is not their content's
     #[arg(long)]
     reject_mismatches: bool,
@@ -123,18 +132,16 @@ pub(crate) fn run(args: ImportArgs, global: Global, out: &mut Output) -> Result<
     let mut archive_options = ArchiveOptions::default();
     archive_options.contents = args.storing.contents()?;
     archive_options.indexes = args.index.indexes()?;
-    archive_options.db.compression_threads = options.threads;
-    archive_options.db.read_mode = ReadMode::Pread;
-    archive_options.db.cache_bytes = 16 << 20;
+    options.fit(&mut archive_options.db);
 
     // Sources first: a wrong path should not leave an empty store behind.
-    let mut sources = open_sources(&args)?;
+    let sources = open_sources(&args)?;
     let archive = args.store.open(archive_options)?;
     let watcher = Watcher::new(global.quiet, Some(ON_INTERRUPT));
     if let Some(path) = &args.problems {
         watcher.log_problems_to(path)?;
     }
-    let outcome = import::import(&archive, &mut sources, &options, &watcher);
+    let outcome = import::import(&archive, sources, &options, &watcher);
     watcher.finish()?;
     let report = match outcome {
         Ok(report) => report,
@@ -153,14 +160,20 @@ pub(crate) fn run(args: ImportArgs, global: Global, out: &mut Output) -> Result<
     Ok(())
 }
 
-fn open_sources(args: &ImportArgs) -> Result<Vec<Box<dyn Source>>, Failure> {
+fn open_sources(args: &ImportArgs) -> Result<Sources, Failure> {
+    let usage = |error: Error| Failure::Usage(error.to_string());
+    let reading = &args.reading;
+    let columns = reading.columns.as_ref().map(|text| text.parse());
+    let format = reading.format.as_ref().map(|text| text.parse());
     let options = SourceOptions {
-        honour_gitignore: args.reading.gitignore,
-        ..SourceOptions::default()
+        format: format.transpose().map_err(usage)?,
+        file_bytes_max: reading.max_file_size.0.min(VALUE_BYTES_MAX as u64),
+        honour_gitignore: reading.gitignore,
+        include_hidden: !reading.skip_hidden,
+        columns: columns.transpose().map_err(usage)?,
     };
     let specs = args.sources.iter().map(|text| SourceSpec::parse(text));
-    let sources = specs.map(|spec| open_source(&spec, &options));
-    Ok(sources.collect::<ppc_store::Result<_>>()?)
+    Ok(Sources::from_specs(specs.collect(), options)?)
 }
 
 fn print(report: &ImportReport, out: &mut Output) -> Result<(), Failure> {

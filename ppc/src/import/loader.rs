@@ -10,14 +10,13 @@ use super::worker::{Hashed, HashedBatch, HashedFile, HashedItem, Mismatch};
 use super::{Context, ImportReport};
 use crate::archive::{ContentLoader, LoaderOptions};
 use crate::progress::{Phase, Problem, ProblemKind, Progress, Wish};
-use crate::source::{self, SourceFile};
+use crate::source::SourceFile;
 use crate::{Error, ErrorKind, Result};
 
 /// Takes hashed batches in any order, and loads their items in reading order.
 pub(super) struct Loader<'a> {
     context: Context<'a>,
-    /// How far each source is.
-    sources: Vec<source::Progress>,
+    bytes_total: Option<u64>,
     seen: Seen,
     bulk: Option<ContentLoader>,
     /// Batches that came before their turn. Bounded by the bytes in flight.
@@ -27,10 +26,10 @@ pub(super) struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    pub(super) fn new(context: Context<'a>, sources: Vec<source::Progress>) -> Self {
+    pub(super) fn new(context: Context<'a>, bytes_total: Option<u64>) -> Self {
         Self {
             context,
-            sources,
+            bytes_total,
             seen: Seen::new(context.shares.seen),
             bulk: None,
             early: BTreeMap::new(),
@@ -80,12 +79,15 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// How far reading is, in bytes as the sources count them.
+    /// How far reading is. Where the total is known it is in bytes as the sources count them, else
+    /// in bytes of contents.
     fn progress(&self) -> Progress {
-        let total = self.sources.iter().map(source::Progress::total_bytes);
-        let mut progress = Progress::start(Phase::Reading, total.sum());
-        progress.bytes = self.sources.iter().map(source::Progress::read_bytes).sum();
+        let mut progress = Progress::start(Phase::Reading, self.bytes_total);
         progress.files = self.report.files_read;
+        progress.bytes = match self.bytes_total {
+            Some(_) => self.context.source_bytes.load(Ordering::Relaxed),
+            None => self.report.bytes_read,
+        };
         progress
     }
 

@@ -23,20 +23,23 @@ mod loader;
 mod reader;
 mod report;
 mod seen;
+mod sources;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use crossbeam_channel::Receiver;
-use ppc_engine::Counter;
+use ppc_engine::{Counter, DbOptions, ReadMode};
 
 use crate::archive::Archive;
 use crate::progress::Observer;
-use crate::source::Source;
 use crate::{Error, Result};
 
 pub use report::{ImportReport, peak_memory_bytes};
+pub use sources::Sources;
 
 use budget::Budget;
 use loader::Loader;
@@ -74,6 +77,17 @@ impl Default for ImportOptions {
 }
 
 impl ImportOptions {
+    /// Sets what an archive must be opened with for [`Self::memory_bytes`] to hold: a small cache,
+    /// since an import reads indexes only, small memtables, and reads that leave no table mapped
+    /// into the process.
+    pub fn fit(&self, db: &mut DbOptions) {
+        let share = usize::try_from(self.memory_bytes / 100).unwrap_or(usize::MAX);
+        db.cache_bytes = db.cache_bytes.min(share * 2);
+        db.memtable_bytes = db.memtable_bytes.min(share * 4);
+        db.read_mode = ReadMode::Pread;
+        db.compression_threads = self.threads;
+    }
+
     /// Fails on values outside the documented ranges, naming the option.
     pub fn validate(&self) -> Result<()> {
         let at_least = |name: &str, value: u64, min: u64| {
@@ -98,7 +112,7 @@ impl ImportOptions {
 /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
 pub fn import(
     archive: &Archive,
-    sources: &mut [Box<dyn Source>],
+    sources: Sources,
     options: &ImportOptions,
     observer: &dyn Observer,
 ) -> Result<ImportReport> {
@@ -111,6 +125,7 @@ pub fn import(
         observer,
         shares: Shares::of(options.memory_bytes),
         commits: &AtomicU64::new(0),
+        source_bytes: &AtomicU64::new(0),
     };
     let mut report = run_threads(sources, context)?;
     let after = Meter::read(archive);
@@ -131,20 +146,21 @@ struct Context<'a> {
     shares: Shares,
     /// Commits made so far: written by the loader, read by the workers.
     commits: &'a AtomicU64,
+    /// Bytes read so far, as the sources count them: written by the reader, read by the loader.
+    source_bytes: &'a AtomicU64,
 }
 
 /// Runs reader and workers beside the loader, which works on this thread.
-fn run_threads(sources: &mut [Box<dyn Source>], context: Context<'_>) -> Result<ImportReport> {
+fn run_threads(sources: Sources, context: Context<'_>) -> Result<ImportReport> {
     let budget = Budget::new(context.shares.in_flight);
-    let progress = sources.iter().map(|source| source.progress().clone());
-    let loader = Loader::new(context, progress.collect());
+    let loader = Loader::new(context, sources.bytes_total());
     std::thread::scope(|scope| {
         // Bounded by the budget: a batch in a channel holds its permit.
         let (batch_sender, batch_receiver) = crossbeam_channel::unbounded();
         let (hashed_sender, hashed_receiver) = crossbeam_channel::unbounded();
         let reader = scope.spawn({
             let budget = &budget;
-            move || reader::run(sources, budget, batch_sender, context.observer)
+            move || reader::run(sources, context, budget, batch_sender)
         });
         for _ in 0..context.options.threads {
             let (batches, hashed) = (batch_receiver.clone(), hashed_sender.clone());

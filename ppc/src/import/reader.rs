@@ -4,12 +4,16 @@
 //! reader waits it holds none of the budget, so the wait always ends. What is in its hands beyond
 //! the budget is one batch, which is one file or [`BATCH_BYTES`] longer than that at most.
 
+use std::sync::atomic::Ordering;
+
 use crossbeam_channel::Sender;
 
+use super::Context;
 use super::budget::Budget;
+use super::sources::Sources;
 use super::worker::Batch;
-use crate::progress::{Observer, Wish};
-use crate::source::{Source, SourceItem};
+use crate::progress::Wish;
+use crate::source::{Progress, SourceItem};
 use crate::{Error, ErrorKind, Result};
 
 /// Bytes at which a batch is handed on: large enough that the hand-over costs nothing, small
@@ -36,9 +40,13 @@ enum End {
 }
 
 struct Reader<'a> {
+    context: Context<'a>,
     budget: &'a Budget,
     batches: Sender<Batch>,
-    observer: &'a dyn Observer,
+    /// How far the source being read is.
+    current: Option<Progress>,
+    /// Bytes of the sources before it.
+    finished_bytes: u64,
     items: Vec<SourceItem>,
     items_bytes: usize,
     batch_count: u64,
@@ -47,26 +55,32 @@ struct Reader<'a> {
 
 /// Reads all sources. An error is a source's own.
 pub(super) fn run(
-    sources: &mut [Box<dyn Source>],
+    mut sources: Sources,
+    context: Context<'_>,
     budget: &Budget,
     batches: Sender<Batch>,
-    observer: &dyn Observer,
 ) -> Result<ReadOutcome> {
     let mut reader = Reader {
+        context,
         budget,
         batches,
-        observer,
+        current: None,
+        finished_bytes: 0,
         items: Vec::new(),
         items_bytes: 0,
         batch_count: 0,
         end: None,
     };
-    for source in sources {
+    while let Some(source) = sources.next() {
+        let mut source = source?;
+        reader.current = Some(source.progress().clone());
         let outcome = source.read(&mut |item| reader.take(item));
         if reader.end.is_some() {
             break;
         }
         outcome?;
+        reader.finished_bytes = reader.source_bytes();
+        reader.current = None;
     }
     if !reader.items.is_empty() && reader.end != Some(End::Hangup) {
         reader.hand_on();
@@ -80,7 +94,7 @@ pub(super) fn run(
 impl Reader<'_> {
     /// Takes one item. The error it may return only makes the source stop.
     fn take(&mut self, item: SourceItem) -> Result<()> {
-        if self.observer.wish() != Wish::GoOn {
+        if self.context.observer.wish() != Wish::GoOn {
             self.end = Some(End::Asked);
             return Err(stop());
         }
@@ -98,7 +112,17 @@ impl Reader<'_> {
         }
     }
 
+    /// Bytes read so far, as the sources count them.
+    fn source_bytes(&self) -> u64 {
+        let current = self.current.as_ref().map(Progress::read_bytes);
+        self.finished_bytes + current.unwrap_or_default()
+    }
+
     fn hand_on(&mut self) {
+        let source_bytes = self.source_bytes();
+        self.context
+            .source_bytes
+            .store(source_bytes, Ordering::Relaxed);
         let Some(permit) = self.budget.take(self.items_bytes) else {
             self.end = Some(End::Hangup);
             return;

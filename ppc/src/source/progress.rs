@@ -21,8 +21,16 @@ struct Counters {
     total_files: AtomicU64,
 }
 
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Progress {
-    pub(super) fn new() -> Self {
+    /// Nothing read, and totals unknown. The methods that count are for sources to call.
+    #[must_use]
+    pub fn new() -> Self {
         Self(Arc::new(Counters {
             read_bytes: AtomicU64::new(0),
             read_files: AtomicU64::new(0),
@@ -55,24 +63,29 @@ impl Progress {
         Some(self.0.total_files.load(Ordering::Relaxed)).filter(|total| *total != UNKNOWN)
     }
 
-    pub(super) fn restart(&self) {
+    /// Counts from the beginning again, with the totals as they are.
+    pub fn restart(&self) {
         self.0.read_bytes.store(0, Ordering::Relaxed);
         self.0.read_files.store(0, Ordering::Relaxed);
     }
 
-    pub(super) fn add_bytes(&self, bytes: u64) {
+    /// Counts bytes that were read.
+    pub fn add_bytes(&self, bytes: u64) {
         self.0.read_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn add_file(&self) {
+    /// Counts a file or problem that was yielded.
+    pub fn add_file(&self) {
         self.0.read_files.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn set_total_bytes(&self, bytes: u64) {
+    /// Says how many bytes there are.
+    pub fn set_total_bytes(&self, bytes: u64) {
         self.0.total_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn set_total_files(&self, files: u64) {
+    /// Says how many files and problems there are.
+    pub fn set_total_files(&self, files: u64) {
         self.0.total_files.store(files, Ordering::Relaxed);
     }
 }
