@@ -4,6 +4,8 @@
 //! that the engine's tables compress them together; they are found by [`Swhid`] as well.
 
 pub mod archive;
+mod budget;
+pub mod export;
 pub mod hash;
 pub mod import;
 pub mod key;

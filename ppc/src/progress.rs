@@ -107,6 +107,8 @@ pub enum ProblemKind {
     HashMismatch,
     /// A source could not give the item.
     Source(source::ProblemKind),
+    /// What was asked for is not in the store.
+    Missing,
     /// The store could not take the item.
     Refused,
     /// Stored bytes are damaged, or an index and the contents disagree.
@@ -120,6 +122,7 @@ impl ProblemKind {
         match self {
             Self::HashMismatch => "hash-mismatch",
             Self::Source(kind) => kind.name(),
+            Self::Missing => "missing",
             Self::Refused => "refused",
             Self::Damage => "damage",
         }

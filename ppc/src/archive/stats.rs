@@ -107,6 +107,17 @@ impl Archive {
         Ok(extensions)
     }
 
+    /// Raw bytes of all contents and their keys, about: deleted ones may count until compaction.
+    #[must_use]
+    pub fn raw_bytes_estimate(&self) -> u64 {
+        let engine = self.inner.db.stats();
+        let mut keyspaces = engine.keyspaces.iter();
+        let contents = keyspaces.find(|keyspace| keyspace.name == CONTENTS);
+        contents.map_or(0, |contents| {
+            contents.total().raw_bytes + contents.memtable_raw_bytes
+        })
+    }
+
     /// Stored bytes of all tables, of contents and indexes.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use ppc_store::{Error, ErrorKind};
 use serde_json::json;
 
+use super::output::one_line;
+
 /// Exit code when an operation failed.
 const EXIT_ERROR: u8 = 1;
 /// Exit code when the command line makes no sense.
@@ -132,19 +134,6 @@ impl Failure {
         }
         json!({ "error": error })
     }
-}
-
-/// Control characters escaped, so that a file name with a newline still makes one line.
-fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            line.extend(character.escape_default());
-        } else {
-            line.push(character);
-        }
-    }
-    line
 }
 
 #[cfg(test)]

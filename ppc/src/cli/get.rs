@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::ids::{self, IdArgs};
-use super::output::Output;
+use super::output::{Output, notice};
 use super::store::StoreArgs;
 
 /// Get contents by id, one to standard output or many with a status each
@@ -102,8 +102,8 @@ pub(crate) fn run_cat(args: CatArgs, out: &mut Output) -> Result<(), Failure> {
             match outcome {
                 Ok(Some(stored)) if out.is_json() => out.json(&to_json(text, &stored))?,
                 Ok(Some(stored)) => out.bytes(&stored.content)?,
-                Ok(None) => eprintln!("ppc: {text} is not in the store"),
-                Err(error) => eprintln!("ppc: {text}: {error}"),
+                Ok(None) => notice(&format!("{text} is not in the store")),
+                Err(error) => notice(&format!("{text}: {error}")),
             }
         }
         out.flush()

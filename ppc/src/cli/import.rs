@@ -83,6 +83,9 @@ struct ReadingArgs {
     /// Leave out files and folders whose name begins with a dot
     #[arg(long)]
     skip_hidden: bool,
+    /// Git: also take objects that no branch or tag reaches
+    #[arg(long)]
+    all_objects: bool,
     /// Leave out files larger than this, and report them
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     max_file_size: ByteSize,
@@ -171,6 +174,7 @@ fn open_sources(args: &ImportArgs) -> Result<Sources, Failure> {
         honour_gitignore: reading.gitignore,
         include_hidden: !reading.skip_hidden,
         columns: columns.transpose().map_err(usage)?,
+        git_all_objects: reading.all_objects,
     };
     let specs = args.sources.iter().map(|text| SourceSpec::parse(text));
     Ok(Sources::from_specs(specs.collect(), options)?)

@@ -12,7 +12,9 @@ mod progress;
 mod size;
 mod store;
 
+mod checkpoint;
 mod compact;
+mod export;
 mod get;
 mod has;
 mod import;
@@ -21,6 +23,7 @@ mod meta;
 mod put;
 mod rm;
 mod stats;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -86,6 +89,7 @@ pub(crate) struct Global {
 #[derive(Debug, Subcommand)]
 enum Command {
     Import(import::ImportArgs),
+    Export(export::ExportArgs),
     Get(get::GetArgs),
     Cat(get::CatArgs),
     Ls(ls::LsArgs),
@@ -93,7 +97,9 @@ enum Command {
     Put(put::PutArgs),
     Rm(rm::RmArgs),
     Stats(stats::StatsArgs),
+    Verify(verify::VerifyArgs),
     Compact(compact::CompactArgs),
+    Checkpoint(checkpoint::CheckpointArgs),
     Completions(meta::CompletionsArgs),
     Man(meta::ManArgs),
 }
@@ -120,6 +126,7 @@ fn run(cli: Cli, out: &mut Output) -> Result<(), Failure> {
     let global = cli.global;
     match cli.command {
         Command::Import(args) => import::run(args, global, out),
+        Command::Export(args) => export::run(args, global, out),
         Command::Get(args) => get::run(args, out),
         Command::Cat(args) => get::run_cat(args, out),
         Command::Ls(args) => ls::run(args, out),
@@ -127,7 +134,9 @@ fn run(cli: Cli, out: &mut Output) -> Result<(), Failure> {
         Command::Put(args) => put::run(args, out),
         Command::Rm(args) => rm::run(args, out),
         Command::Stats(args) => stats::run(args, global, out),
+        Command::Verify(args) => verify::run(args, global, out),
         Command::Compact(args) => compact::run(args, global, out),
+        Command::Checkpoint(args) => checkpoint::run(args, out),
         Command::Completions(args) => meta::run_completions(args, out),
         Command::Man(args) => meta::run_man(args, out),
     }

@@ -49,6 +49,25 @@ impl Output {
     }
 }
 
+/// Control characters escaped, so that a file name with a newline still makes one line.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
+}
+
+/// Says something on standard error, on one line.
+pub(crate) fn notice(text: &str) {
+    // Nobody to tell if standard error is gone.
+    let _ = writeln!(std::io::stderr().lock(), "ppc: {}", one_line(text));
+}
+
 /// Whether colours and cursor movements may go to standard error.
 pub(crate) fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()

@@ -15,7 +15,7 @@ use ppc_store::{Error, Result};
 use serde_json::json;
 
 use super::interrupt;
-use super::output::{stderr_is_terminal, stderr_takes_colour};
+use super::output::{notice, stderr_is_terminal, stderr_takes_colour};
 use super::size::{ByteSize, duration, grouped};
 
 /// Time between two plain lines.
@@ -185,12 +185,9 @@ impl State {
 
     /// Prints a notice above the bar.
     fn say(&mut self, text: &str) {
-        let print = || {
-            let _ = writeln!(std::io::stderr().lock(), "ppc: {text}");
-        };
         match &self.display {
-            Display::Bar(bar) => bar.suspend(print),
-            _ => print(),
+            Display::Bar(bar) => bar.suspend(|| notice(text)),
+            _ => notice(text),
         }
     }
 }

@@ -18,7 +18,6 @@
 //! Every hash is recomputed. A stated hash that differs is reported and counted; the content is
 //! stored under its true hash, or left out with [`ImportOptions::reject_mismatches`].
 
-mod budget;
 mod loader;
 mod reader;
 mod report;
@@ -35,13 +34,13 @@ use crossbeam_channel::Receiver;
 use ppc_engine::{Counter, DbOptions, ReadMode};
 
 use crate::archive::Archive;
+use crate::budget::Budget;
 use crate::progress::Observer;
 use crate::{Error, Result};
 
 pub use report::{ImportReport, peak_memory_bytes};
 pub use sources::Sources;
 
-use budget::Budget;
 use loader::Loader;
 use worker::HashedBatch;
 

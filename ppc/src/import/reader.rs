@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use crossbeam_channel::Sender;
 
 use super::Context;
-use super::budget::Budget;
 use super::sources::Sources;
 use super::worker::Batch;
+use crate::budget::Budget;
 use crate::progress::Wish;
 use crate::source::{Progress, SourceItem};
 use crate::{Error, ErrorKind, Result};

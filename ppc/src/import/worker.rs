@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use crossbeam_channel::{Receiver, Sender};
 
 use super::Context;
-use super::budget::Permit;
 use crate::Result;
 use crate::archive::{Archive, check_length};
+use crate::budget::Permit;
 use crate::hash::{HashKinds, Hashes, Sha1Git};
 use crate::key::PpcKey;
 use crate::source::{Problem, SourceFile, SourceItem, StatedHash};

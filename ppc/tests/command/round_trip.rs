@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use crate::support::{
-    Scene, args, awkward_files, borrowed, noise, run_with_input, succeed, succeed_json,
+    Scene, args, awkward_files, borrowed, contents_below, noise, run_with_input, succeed,
+    succeed_json,
 };
 
 #[test]
@@ -141,4 +142,82 @@ fn unframe(mut stream: &[u8]) -> Vec<Vec<u8>> {
         stream = &stream[1..];
     }
     contents
+}
+
+#[test]
+fn every_form_of_export_can_be_imported_again() {
+    let scene = Scene::new();
+    let files = awkward_files();
+    let folder = scene.folder("in", borrowed(&files));
+    succeed(args([&"import", &scene.store(), &folder]));
+    let keys = succeed(args([&"ls", &scene.store()]));
+    for name in ["all.parquet", "all.tar", "all.tar.zst"] {
+        let export = scene.path(name);
+        let report = succeed_json(args([&"export", &scene.store(), &export]));
+        assert_eq!(
+            report["files"],
+            keys.iter().filter(|byte| **byte == b'\n').count()
+        );
+        let again = scene.path(&format!("again-{name}"));
+        let report = succeed_json(args([&"import", &again, &export]));
+        assert_eq!(report["mismatches"], 0, "{report}");
+        assert_eq!(succeed(args([&"ls", &again])), keys, "{name}");
+        assert_eq!(succeed_json(args([&"verify", &again]))["damages"], 0);
+    }
+    // A folder's names are made safe; its contents are the same.
+    let export = scene.path("all");
+    succeed(args([&"export", &scene.store(), &export]));
+    let distinct: BTreeSet<Vec<u8>> = files.into_iter().map(|(_, content)| content).collect();
+    let exported = contents_below(&export);
+    assert!(distinct.is_subset(&exported));
+    assert_eq!(exported.len(), distinct.len() + 1, "and a map file");
+}
+
+#[test]
+fn exports_take_what_is_selected() {
+    let scene = Scene::new();
+    let folder = scene.folder(
+        "in",
+        [
+            (&b"setup.py"[..], &b"import os\n"[..]),
+            (b"lib/setup.py", b"import sys\n"),
+            (b"main.c", b"int main() {}\n"),
+        ],
+    );
+    succeed(args([&"import", &scene.store(), &folder]));
+    let count = |dest: &str, more: &[&str]| {
+        let dest = scene.path(dest);
+        let mut all = args([&"export", &scene.store(), &dest]).to_vec();
+        all.extend(more.iter().map(Into::into));
+        succeed_json(all)["files"].as_u64().unwrap()
+    };
+    assert_eq!(count("1.tar", &["--ext", "py"]), 2);
+    assert_eq!(count("2.tar", &["--name", "main.c"]), 1);
+    assert_eq!(count("3.tar", &["--prefix", "py.se"]), 2);
+    assert_eq!(
+        count("4.parquet", &["--ext", "none", "--compression", "snappy"]),
+        0
+    );
+
+    let swhids = succeed(args([&"ls", &scene.store(), &"--swhid", &"--ext", &"py"]));
+    let list = [
+        &swhids[..],
+        b"\n",
+        &swhids[..],
+        b"0000000000000000000000000000000000000000\n",
+    ]
+    .concat();
+    let dest = scene.path("5.tar");
+    let command = args([&"export", &scene.store(), &dest, &"--ids", &"-", &"--json"]);
+    let output = run_with_input(command, &list);
+    assert_eq!(output.status.code(), Some(3));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&report["files"], &report["missing"]),
+        (&2.into(), &1.into())
+    );
+
+    let line = crate::support::fail(1, args([&"export", &scene.store(), &dest]));
+    assert!(line.contains("5.tar"), "{line}");
+    succeed(args([&"export", &scene.store(), &dest, &"--overwrite"]));
 }

@@ -1,6 +1,6 @@
 //! Running the command, and folders of awkward files to run it on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Write;
@@ -144,6 +144,23 @@ pub(crate) fn source_text(number: u64, lines: usize) -> Vec<u8> {
         );
     }
     text
+}
+
+/// The bytes of every file below a directory.
+pub(crate) fn contents_below(dir: &Path) -> BTreeSet<Vec<u8>> {
+    let mut contents = BTreeSet::new();
+    let mut pending = vec![dir.to_path_buf()];
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_dir() {
+                pending.push(entry.path());
+            } else {
+                contents.insert(fs::read(entry.path()).unwrap());
+            }
+        }
+    }
+    contents
 }
 
 /// Everything a directory holds, name and bytes, to tell whether it changed.

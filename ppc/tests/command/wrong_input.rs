@@ -159,7 +159,11 @@ fn nonsense_options_are_usage_errors() {
 fn a_parquet_file_cut_short_leaves_no_store_and_one_line() {
     let scene = Scene::new();
     let parquet = scene.path("rows.parquet");
-    write_parquet(&parquet, &["content", "path"], &[&[b"one", b"a.py"], &[b"two", b"b.py"]]);
+    write_parquet(
+        &parquet,
+        &["content", "path"],
+        &[&[b"one", b"a.py"], &[b"two", b"b.py"]],
+    );
     let whole = fs::read(&parquet).unwrap();
     for cut in [whole.len() - 1, whole.len() / 2, 5, 0] {
         fs::write(&parquet, &whole[..cut]).unwrap();
@@ -179,22 +183,40 @@ fn unknown_columns_are_named_with_those_there_are() {
     let parquet = scene.path("rows.parquet");
     write_parquet(&parquet, &["body", "file"], &[&[b"one", b"a.py"]]);
     let line = fail(1, args([&"import", &scene.store(), &parquet]));
-    assert!(line.contains("body") && line.contains("rows.parquet"), "{line}");
+    assert!(
+        line.contains("body") && line.contains("rows.parquet"),
+        "{line}"
+    );
     let columns = "content=bdy,path=file";
-    let line = fail(1, args([&"import", &scene.store(), &parquet, &"--columns", &columns]));
+    let line = fail(
+        1,
+        args([&"import", &scene.store(), &parquet, &"--columns", &columns]),
+    );
     assert!(line.contains("bdy"), "{line}");
-    let line = fail(2, args([&"import", &scene.store(), &parquet, &"--columns", &"body"]));
+    let line = fail(
+        2,
+        args([&"import", &scene.store(), &parquet, &"--columns", &"body"]),
+    );
     assert!(line.contains("body"), "{line}");
     assert!(!scene.store().exists());
     let columns = "content=body,path=file";
-    succeed(args([&"import", &scene.store(), &parquet, &"--columns", &columns]));
+    succeed(args([
+        &"import",
+        &scene.store(),
+        &parquet,
+        &"--columns",
+        &columns,
+    ]));
 }
 
 /// A Parquet file of byte columns.
 fn write_parquet(path: &std::path::Path, columns: &[&str], rows: &[&[&[u8]]]) {
     use parquet::data_type::{ByteArray, ByteArrayType};
     use parquet::file::writer::SerializedFileWriter;
-    let fields: String = columns.iter().map(|name| format!("required binary {name};")).collect();
+    let fields: String = columns
+        .iter()
+        .map(|name| format!("required binary {name};"))
+        .collect();
     let schema = parquet::schema::parser::parse_message_type(&format!("message rows {{{fields}}}"));
     let file = fs::File::create(path).unwrap();
     let schema = std::sync::Arc::new(schema.unwrap());
@@ -203,7 +225,10 @@ fn write_parquet(path: &std::path::Path, columns: &[&str], rows: &[&[&[u8]]]) {
     for column in 0..columns.len() {
         let values: Vec<ByteArray> = rows.iter().map(|row| row[column].to_vec().into()).collect();
         let mut writer = group.next_column().unwrap().unwrap();
-        writer.typed::<ByteArrayType>().write_batch(&values, None, None).unwrap();
+        writer
+            .typed::<ByteArrayType>()
+            .write_batch(&values, None, None)
+            .unwrap();
         writer.close().unwrap();
     }
     group.close().unwrap();

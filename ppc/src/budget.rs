@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 /// A shared budget. Clones share it.
 #[derive(Clone)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     shared: Arc<Shared>,
 }
 
@@ -28,13 +28,13 @@ struct State {
 }
 
 /// Bytes taken from a budget until dropped.
-pub(super) struct Permit {
+pub(crate) struct Permit {
     shared: Arc<Shared>,
     bytes: usize,
 }
 
 impl Budget {
-    pub(super) fn new(total: usize) -> Self {
+    pub(crate) fn new(total: usize) -> Self {
         Self {
             shared: Arc::new(Shared {
                 total,
@@ -48,7 +48,7 @@ impl Budget {
     }
 
     /// Takes `bytes`, waiting until they are there; none once the budget is closed.
-    pub(super) fn take(&self, bytes: usize) -> Option<Permit> {
+    pub(crate) fn take(&self, bytes: usize) -> Option<Permit> {
         let bytes = bytes.min(self.shared.total);
         let mut state = self.shared.state.lock();
         while state.left < bytes && !state.closed {
@@ -65,7 +65,7 @@ impl Budget {
     }
 
     /// Refuses every request from now on.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.shared.state.lock().closed = true;
         self.shared.changed.notify_all();
     }

@@ -1,0 +1,164 @@
+//! `ppc export`: from a store to Parquet, tar or a folder.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ppc_store::archive::Id;
+use ppc_store::export::{self, ExportReport, Wanted};
+use ppc_store::sink::{SinkOptions, open_sink};
+use ppc_store::{Error, ErrorKind};
+use serde_json::json;
+
+use super::Global;
+use super::failure::Failure;
+use super::output::Output;
+use super::progress::Watcher;
+use super::size::{ByteSize, duration, grouped};
+use super::store::{SelectionArgs, StoreArgs};
+
+/// Write what is stored, or a selection of it, to a Parquet file, a tar archive or a folder
+///
+/// The format is told from DEST: .parquet, .tar, .tar.zst, anything else is a folder. Nothing that
+/// exists is overwritten unless --overwrite says so, and until the export is complete it lies under
+/// a temporary name beside DEST. In a folder, names are made safe for every file system, and a map
+/// file says what they were. What is exported can be imported again.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  Everything:                ppc export code.ppc all.parquet
+  Python files, for tools that read Snappy only:
+      ppc export code.ppc python.parquet --ext py --compression snappy
+  What a list names:         ppc export code.ppc picked.tar.zst --ids swhids.txt
+  A folder to look at:       ppc export code.ppc makefiles/ --name Makefile")]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Where to write
+    #[arg(value_name = "DEST")]
+    dest: PathBuf,
+    #[command(flatten)]
+    selection: SelectionArgs,
+    /// Only the contents whose ids this file lists, one a line; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "selection")]
+    ids: Option<PathBuf>,
+    /// Write this format, whatever DEST is called
+    #[arg(long, value_name = "parquet|tar|tar.zst|dir")]
+    format: Option<String>,
+    /// Replace DEST if it is a file that exists
+    #[arg(long)]
+    overwrite: bool,
+    /// Compression of Parquet pages
+    #[arg(long, value_name = "zstd|snappy")]
+    compression: Option<String>,
+    /// zstd level of Parquet pages and tar archives, 1 to 22
+    #[arg(long, value_name = "LEVEL", default_value_t = 3)]
+    zstd_level: i32,
+    /// Most rows in a Parquet row group
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
+    row_group_rows: usize,
+    /// Bytes of contents at which a Parquet row group is closed
+    #[arg(long, value_name = "SIZE", default_value = "128MiB")]
+    row_group_size: ByteSize,
+}
+
+pub(crate) fn run(args: ExportArgs, global: Global, out: &mut Output) -> Result<(), Failure> {
+    let options = sink_options(&args)?;
+    let wanted = match &args.ids {
+        Some(file) => Wanted::Ids(read_ids(file)?),
+        None => Wanted::Range(args.selection.selection()?),
+    };
+    let archive = args.store.open_read_only()?;
+    let sink = open_sink(&args.dest, &options)?;
+    let watcher = Watcher::new(global.quiet, None);
+    let outcome = export::export(&archive, &wanted, sink, &watcher);
+    watcher.finish()?;
+    let report = match outcome {
+        Ok(report) => report,
+        Err(error) if error.kind() == ErrorKind::Cancelled => {
+            return Err(Failure::Interrupted(
+                "stopped, and removed what was written; run it again to start over".to_owned(),
+            ));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    print(&report, out)?;
+    if report.damaged > 0 {
+        return Err(Failure::Corrupt(format!(
+            "{} contents were left out for damage; run `ppc verify` to see its extent",
+            grouped(report.damaged)
+        )));
+    }
+    if report.missing > 0 {
+        return Err(Failure::Missing(format!(
+            "{} of the ids are not in the store",
+            grouped(report.missing)
+        )));
+    }
+    Ok(())
+}
+
+fn sink_options(args: &ExportArgs) -> Result<SinkOptions, Failure> {
+    let usage = |error: Error| Failure::Usage(error.to_string());
+    if !(1..=22).contains(&args.zstd_level) {
+        return Err(Failure::Usage(format!(
+            "--zstd-level is {}; it must lie between 1 and 22",
+            args.zstd_level
+        )));
+    }
+    let mut options = SinkOptions {
+        overwrite: args.overwrite,
+        zstd_level: args.zstd_level,
+        row_group_rows_max: args.row_group_rows.max(1),
+        row_group_bytes: usize::try_from(args.row_group_size.0).unwrap_or(usize::MAX),
+        ..SinkOptions::default()
+    };
+    if let Some(format) = &args.format {
+        options.format = Some(format.parse().map_err(usage)?);
+    }
+    if let Some(compression) = &args.compression {
+        options.parquet_compression = compression.parse().map_err(usage)?;
+    }
+    Ok(options)
+}
+
+fn read_ids(file: &PathBuf) -> Result<Vec<Id>, Failure> {
+    let text = if file.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin()).map_err(Failure::stdin)?
+    } else {
+        std::fs::read_to_string(file).map_err(|error| Error::io("read", file, error))?
+    };
+    let lines = text.lines().enumerate();
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty());
+    let ids = lines.map(|(at, line)| {
+        line.parse::<Id>().map_err(|error| {
+            let place = file.display();
+            Failure::Usage(format!("{place} line {}: {error}", at + 1))
+        })
+    });
+    ids.collect()
+}
+
+fn print(report: &ExportReport, out: &mut Output) -> Result<(), Failure> {
+    let written = report.written;
+    let seconds = report.elapsed.as_secs_f64();
+    let rate = written.content_bytes as f64 / seconds.max(1e-9);
+    if out.is_json() {
+        return out.json(&json!({
+            "files": written.files,
+            "content_bytes": written.content_bytes,
+            "output_bytes": written.output_bytes,
+            "missing": report.missing,
+            "damaged": report.damaged,
+            "seconds": seconds,
+            "bytes_per_second": rate as u64,
+        }));
+    }
+    out.line(&format!(
+        "{} files, {} in {}, {}/s; {} written",
+        grouped(written.files),
+        ByteSize(written.content_bytes),
+        duration(report.elapsed),
+        ByteSize(rate as u64),
+        ByteSize(written.output_bytes)
+    ))
+}
