@@ -4,13 +4,18 @@
 //! that the engine's tables compress them together; they are found by [`Swhid`] as well.
 
 pub mod archive;
+#[cfg(feature = "transfer")]
 mod budget;
+#[cfg(feature = "transfer")]
 pub mod export;
 pub mod hash;
+#[cfg(feature = "transfer")]
 pub mod import;
 pub mod key;
 pub mod progress;
+#[cfg(feature = "transfer")]
 pub mod sink;
+#[cfg(feature = "transfer")]
 pub mod source;
 pub mod swhid;
 #[cfg(test)]
