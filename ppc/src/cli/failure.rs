@@ -34,6 +34,8 @@ Exit codes:
 pub(crate) enum Failure {
     /// The library said no.
     Error(Error),
+    /// What was given to read is wrong; if it is damaged, the store is not.
+    Input(Error),
     /// The arguments parse but contradict each other or the store.
     Usage(String),
     /// Something asked for is not there; the text says what.
@@ -69,7 +71,7 @@ impl Failure {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Error(error) if error.kind() == ErrorKind::Corruption => EXIT_CORRUPT,
-            Self::Error(_) => EXIT_ERROR,
+            Self::Error(_) | Self::Input(_) => EXIT_ERROR,
             Self::Usage(_) => EXIT_USAGE,
             Self::Missing(_) => EXIT_MISSING,
             Self::Corrupt(_) => EXIT_CORRUPT,
@@ -80,7 +82,7 @@ impl Failure {
 
     fn kind(&self) -> &'static str {
         match self {
-            Self::Error(error) => error.kind().name(),
+            Self::Error(error) | Self::Input(error) => error.kind().name(),
             Self::Usage(_) => "usage",
             Self::Missing(_) => "missing",
             Self::Corrupt(_) => ErrorKind::Corruption.name(),
@@ -91,7 +93,7 @@ impl Failure {
 
     fn message(&self) -> String {
         match self {
-            Self::Error(error) => one_line(&error.to_string()),
+            Self::Error(error) | Self::Input(error) => one_line(&error.to_string()),
             Self::Usage(text)
             | Self::Missing(text)
             | Self::Corrupt(text)
@@ -121,7 +123,9 @@ impl Failure {
             "message": self.message(),
             "exit_code": code,
         });
-        if let (Self::Error(source), Some(fields)) = (self, error.as_object_mut()) {
+        if let (Self::Error(source) | Self::Input(source), Some(fields)) =
+            (self, error.as_object_mut())
+        {
             if let Some(path) = source.path() {
                 fields.insert("path".into(), json!(path.to_string_lossy()));
             }

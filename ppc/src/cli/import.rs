@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ppc_engine::VALUE_BYTES_MAX;
@@ -151,7 +151,7 @@ pub(crate) fn run(args: ImportArgs, global: Global, out: &mut Output) -> Result<
         Err(error) if error.kind() == ErrorKind::Cancelled => {
             return Err(Failure::Interrupted(error.to_string()));
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(blame(error, &args.store.store)),
     };
     archive.close()?;
     print(&report, out)?;
@@ -161,6 +161,14 @@ pub(crate) fn run(args: ImportArgs, global: Global, out: &mut Output) -> Result<
         ));
     }
     Ok(())
+}
+
+/// Tells errors of the sources, which name a file elsewhere, from those of the store.
+fn blame(error: Error, store: &Path) -> Failure {
+    match error.path() {
+        Some(path) if !path.starts_with(store) => Failure::Input(error),
+        _ => Failure::Error(error),
+    }
 }
 
 fn open_sources(args: &ImportArgs) -> Result<Sources, Failure> {
@@ -177,7 +185,7 @@ fn open_sources(args: &ImportArgs) -> Result<Sources, Failure> {
         git_all_objects: reading.all_objects,
     };
     let specs = args.sources.iter().map(|text| SourceSpec::parse(text));
-    Ok(Sources::from_specs(specs.collect(), options)?)
+    Sources::from_specs(specs.collect(), options).map_err(Failure::Input)
 }
 
 fn print(report: &ImportReport, out: &mut Output) -> Result<(), Failure> {
