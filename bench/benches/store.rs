@@ -3,6 +3,8 @@
 //!
 //! `cargo bench -p ppc-bench --bench store -- get` runs a part.
 
+#![allow(missing_docs, clippy::unwrap_used)]
+
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};

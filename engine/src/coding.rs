@@ -10,11 +10,6 @@ use crate::error::{Error, Result};
 /// Longest encoding of a `u64` varint, in bytes.
 pub(crate) const VARINT_BYTES_MAX: usize = 10;
 
-/// Appends `value` as a little-endian `u16`.
-pub(crate) fn put_u16(out: &mut Vec<u8>, value: u16) {
-    out.extend_from_slice(&value.to_le_bytes());
-}
-
 /// Appends `value` as a little-endian `u32`.
 pub(crate) fn put_u32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_le_bytes());
@@ -84,11 +79,6 @@ impl<'a> Cursor<'a> {
     /// One byte.
     pub(crate) fn u8(&mut self, what: &str) -> Result<u8> {
         self.array::<1>(what).map(|[byte]| byte)
-    }
-
-    /// A little-endian `u16`.
-    pub(crate) fn u16(&mut self, what: &str) -> Result<u16> {
-        self.array(what).map(u16::from_le_bytes)
     }
 
     /// A little-endian `u32`.
