@@ -116,8 +116,9 @@ pub trait Vfs: Send + Sync + Debug {
     fn free_bytes(&self, path: &Path) -> io::Result<Option<u64>>;
 }
 
-/// For tests and fuzz targets: writes `bytes` to `path` so that after a power cut the file holds either its old or its new
-/// content, whole: write `path.tmp`, sync it, rename it over, sync the directory.
+/// For tests and fuzz targets: writes `bytes` to `path` so that after a power cut the file holds
+/// either its old or its new content, whole: write `path.tmp`, sync it, rename it over, sync the
+/// directory.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn durable_write(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) -> Result<()> {
     let temporary = write_temporary(vfs, path, bytes)?;

@@ -14,6 +14,7 @@ mod store;
 
 mod checkpoint;
 mod compact;
+mod dump;
 mod export;
 mod get;
 mod has;
@@ -22,8 +23,10 @@ mod ls;
 mod meta;
 mod put;
 mod rm;
+mod salvage;
 mod stats;
 mod verify;
+mod whatif;
 
 use std::process::ExitCode;
 
@@ -100,6 +103,10 @@ enum Command {
     Verify(verify::VerifyArgs),
     Compact(compact::CompactArgs),
     Checkpoint(checkpoint::CheckpointArgs),
+    Salvage(salvage::SalvageArgs),
+    Dump(dump::DumpArgs),
+    #[command(name = "whatif")]
+    WhatIf(whatif::WhatIfArgs),
     Completions(meta::CompletionsArgs),
     Man(meta::ManArgs),
 }
@@ -137,6 +144,9 @@ fn run(cli: Cli, out: &mut Output) -> Result<(), Failure> {
         Command::Verify(args) => verify::run(args, global, out),
         Command::Compact(args) => compact::run(args, global, out),
         Command::Checkpoint(args) => checkpoint::run(args, out),
+        Command::Salvage(args) => salvage::run(args, out),
+        Command::Dump(args) => dump::run(args, out),
+        Command::WhatIf(args) => whatif::run(args, out),
         Command::Completions(args) => meta::run_completions(args, out),
         Command::Man(args) => meta::run_man(args, out),
     }

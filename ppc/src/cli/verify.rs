@@ -1,13 +1,14 @@
 //! `ppc verify`: check every byte.
 
 use clap::Args;
+use ppc_engine::VerifyOptions;
 use ppc_store::ErrorKind;
 use ppc_store::archive::ContentCheck;
 use serde_json::json;
 
 use super::Global;
 use super::failure::Failure;
-use super::output::Output;
+use super::output::{Output, notice};
 use super::progress::Watcher;
 use super::size::{ByteSize, grouped};
 use super::store::StoreArgs;
@@ -40,6 +41,13 @@ pub(crate) fn run(args: VerifyArgs, global: Global, out: &mut Output) -> Result<
     if let Some(path) = &args.problems {
         watcher.log_problems_to(path)?;
     }
+    // Tables first: their units, counts and order. What the contents say of themselves comes after.
+    let mut options = VerifyOptions::default();
+    options.quick = true;
+    let tables = archive.db().verify(&options, &mut |_| {})?;
+    for problem in &tables.problems {
+        notice(&problem.to_string());
+    }
     let outcome = archive.check_contents(args.threads.unwrap_or(cores), &watcher);
     watcher.finish()?;
     let check = match outcome {
@@ -51,10 +59,11 @@ pub(crate) fn run(args: VerifyArgs, global: Global, out: &mut Output) -> Result<
         outcome => outcome?,
     };
     print(&check, out)?;
-    if check.damages > 0 {
+    let damages = check.damages + tables.problems.len() as u64;
+    if damages > 0 {
         return Err(Failure::Corrupt(format!(
             "{} things are damaged; `ppc salvage` rebuilds a store from what is sound",
-            grouped(check.damages)
+            grouped(damages)
         )));
     }
     Ok(())
