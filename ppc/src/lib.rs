@@ -13,6 +13,7 @@ pub mod hash;
 pub mod import;
 pub mod key;
 pub mod progress;
+pub mod salvage;
 #[cfg(feature = "transfer")]
 pub mod sink;
 #[cfg(feature = "transfer")]

@@ -1,5 +1,6 @@
 //! How long operations tell their caller how far they are, and ask whether to go on.
 
+#[cfg(feature = "transfer")]
 use crate::source;
 
 /// How far an operation is. Numbers only grow within a phase.
@@ -43,8 +44,12 @@ pub enum Phase {
     Writing,
     /// Counting keys.
     Counting,
+    /// Checking tables, unit by unit.
+    CheckingTables,
     /// Checking what is stored.
     Verifying,
+    /// Trying other options on a sample.
+    Measuring,
     /// Copying what is readable.
     Salvaging,
 }
@@ -59,7 +64,9 @@ impl Phase {
             Self::Merging => "merging",
             Self::Writing => "writing",
             Self::Counting => "counting",
+            Self::CheckingTables => "checking tables",
             Self::Verifying => "verifying",
+            Self::Measuring => "measuring",
             Self::Salvaging => "salvaging",
         }
     }
@@ -89,6 +96,7 @@ impl Problem {
     }
 }
 
+#[cfg(feature = "transfer")]
 impl From<source::Problem> for Problem {
     fn from(problem: source::Problem) -> Self {
         Self {
@@ -106,6 +114,7 @@ pub enum ProblemKind {
     /// A stated hash is not the content's.
     HashMismatch,
     /// A source could not give the item.
+    #[cfg(feature = "transfer")]
     Source(source::ProblemKind),
     /// What was asked for is not in the store.
     Missing,
@@ -121,6 +130,7 @@ impl ProblemKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::HashMismatch => "hash-mismatch",
+            #[cfg(feature = "transfer")]
             Self::Source(kind) => kind.name(),
             Self::Missing => "missing",
             Self::Refused => "refused",

@@ -47,6 +47,19 @@ pub(super) fn open(db: &Db, path: &Path, wanted: Option<HashKinds>) -> Result<Ha
     check(indexes, wanted, path)
 }
 
+/// Writes the record anew if it was lost: the indexes are those whose keyspaces are there.
+pub(crate) fn restore(db: &Db) -> Result<()> {
+    let keyspace = db.keyspace(META, KeyspaceOptions::default())?;
+    if keyspace.contains(RECORD_KEY)? {
+        return Ok(());
+    }
+    let names = db.keyspace_names();
+    let is_there = |kind: &HashKind| names.iter().any(|name| name == kind.name());
+    let indexes: HashKinds = HashKind::ALL.into_iter().filter(is_there).collect();
+    let record = encode(indexes.with(HashKind::Sha1Git));
+    keyspace.put(RECORD_KEY, record, Durability::Sync)
+}
+
 fn read(db: &Db, path: &Path) -> Result<Option<HashKinds>> {
     let Some(keyspace) = db.existing_keyspace(META)? else {
         return Ok(None);

@@ -26,6 +26,7 @@ mod id;
 mod index;
 mod meta;
 mod read;
+mod repair;
 mod selection;
 mod stats;
 #[cfg(test)]
@@ -39,7 +40,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use ppc_engine::{
     CompactOptions, CompactionReport, Compression, Db, DbOptions, Keyspace, KeyspaceOptions,
-    TableOptions,
+    TableOptions, WhatIfOptions, WhatIfResult,
 };
 
 use crate::hash::HashKinds;
@@ -49,9 +50,13 @@ use crate::{Error, Result};
 pub use bulk::{BulkSummary, ContentLoader, LoaderOptions};
 pub use id::Id;
 pub use read::{Contents, Keys, Stored};
+pub use repair::RepairReport;
 pub use selection::Selection;
 pub use stats::{ArchiveStats, ExtensionStats};
 pub use verify::ContentCheck;
+
+pub(crate) use meta::restore as restore_record;
+#[cfg(feature = "transfer")]
 pub(crate) use write::check_length;
 pub use write::{Deleted, Put};
 
@@ -187,6 +192,25 @@ impl Archive {
         })
     }
 
+    /// Writes a sample of the contents with each combination of options, and tells size and speed.
+    pub fn what_if(
+        &self,
+        options: &WhatIfOptions,
+        observer: &dyn Observer,
+    ) -> Result<Vec<WhatIfResult>> {
+        let cancel = options.cancel.clone();
+        self.inner.contents.what_if(options, &mut |done, total| {
+            let mut progress = Progress::start(Phase::Measuring, None);
+            progress.files = done as u64;
+            progress.bytes = done as u64 * options.sample_bytes;
+            progress.bytes_total = Some(total as u64 * options.sample_bytes);
+            observer.progress(&progress);
+            if observer.wish() != Wish::GoOn {
+                cancel.cancel();
+            }
+        })
+    }
+
     /// Waits until all acknowledged writes survive a power cut.
     pub fn sync(&self) -> Result<()> {
         self.inner.db.sync()
@@ -208,7 +232,7 @@ impl std::fmt::Debug for Archive {
 }
 
 /// How contents are stored: cheap in the upper levels, `last` or the default in the last.
-fn contents_options(last: Option<TableOptions>) -> KeyspaceOptions {
+pub(crate) fn contents_options(last: Option<TableOptions>) -> KeyspaceOptions {
     let last =
         last.unwrap_or_else(|| TableOptions::blocks(ZSTD_LEVEL_DEFAULT, BLOCK_BYTES_DEFAULT));
     let mut upper = last.clone();

@@ -7,7 +7,7 @@
 
 use crossbeam_channel::Receiver;
 use parking_lot::Mutex;
-use ppc_engine::{IterOptions, KeyRange, Snapshot};
+use ppc_engine::{IterOptions, KeyRange, Snapshot, VerifyOptions, VerifyReport};
 
 use super::index::Index;
 use super::{Archive, Stored};
@@ -36,6 +36,33 @@ pub struct ContentCheck {
 }
 
 impl Archive {
+    /// Has the engine check every unit of every table: checksums, order, filters, and that tables do
+    /// not overlap. Decodes no values, which [`Archive::check_contents`] does. What is wrong is told
+    /// to the observer as [`ProblemKind::Damage`].
+    pub fn check_tables(&self, threads: usize, observer: &dyn Observer) -> Result<VerifyReport> {
+        let mut options = VerifyOptions::default();
+        options.quick = true;
+        options.threads = threads.max(1);
+        let cancel = options.cancel.clone();
+        let report = self.inner.db.verify(&options, &mut |done| {
+            let mut progress = Progress::start(Phase::CheckingTables, Some(done.bytes_total));
+            progress.bytes = done.bytes;
+            observer.progress(&progress);
+            if observer.wish() != Wish::GoOn {
+                cancel.cancel();
+            }
+        })?;
+        for error in &report.problems {
+            let place = match error.path() {
+                Some(path) => path.display().to_string(),
+                None => self.inner.path.display().to_string(),
+            };
+            let problem = Problem::new(ProblemKind::Damage, place, error.to_string());
+            observer.problem(&problem);
+        }
+        Ok(report)
+    }
+
     /// Recomputes the hash of every content, and checks that contents and indexes agree. What is
     /// wrong is told to the observer as [`ProblemKind::Damage`], and counted.
     pub fn check_contents(&self, threads: usize, observer: &dyn Observer) -> Result<ContentCheck> {

@@ -1,37 +1,256 @@
-//! `ppc dump`: what the files of a store say of themselves.
+//! `ppc dump`: what the files of a store say.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use ppc_engine::{describe_store, describe_table};
-use serde_json::json;
+use ppc_engine::{
+    EntryKind, KeyspaceDescription, StoreDescription, TableDescription, TableEntry, describe_store,
+    describe_table, list_table,
+};
+use ppc_store::key::PpcKey;
+use serde_json::{Value, json};
 
 use super::failure::Failure;
-use super::output::Output;
+use super::output::{Align, Output, Table};
+use super::size::{ByteSize, grouped};
+use super::store::StoreArgs;
 
-/// Describe a store's manifest, or one of its table files
+/// Print what the manifest of a store lists, or what one table file holds
 ///
-/// For looking into a store that misbehaves. Of a store: its keyspaces, levels, tables and logs. Of
-/// a table: how it was built, and where its parts lie. Reads no content.
+/// Opens nothing and takes no lock, so that it works on damaged stores as far as they can be read.
+/// Made for people: its text may change between versions, where --json is kept.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  ppc dump code.ppc
-  ppc dump code.ppc/000007.table")]
+  What there is:              ppc dump code.ppc
+  How a table was built:      ppc dump code.ppc --table 000042.table
+  Its keys as well:           ppc dump code.ppc --table 000042.table --keys")]
 pub(crate) struct DumpArgs {
-    /// Directory of a store, or a table file
-    #[arg(value_name = "PATH")]
-    path: PathBuf,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Print this table file, by its name in the store's directory
+    #[arg(long, value_name = "FILE")]
+    table: Option<PathBuf>,
+    /// Print the table's keys as well
+    #[arg(long, requires = "table")]
+    keys: bool,
 }
 
 pub(crate) fn run(args: DumpArgs, out: &mut Output) -> Result<(), Failure> {
-    let text = if args.path.is_dir() {
-        describe_store(&args.path)?.to_string()
-    } else {
-        describe_table(&args.path)?.to_string()
+    let dir = &args.store.store;
+    let Some(table) = &args.table else {
+        let store = describe_store(dir)?;
+        if out.is_json() {
+            return out.json(&store_json(&store));
+        }
+        return print_store(&store, out);
     };
+    let path = dir.join(table);
+    let described = describe_table(&path)?;
     if out.is_json() {
-        return out.json(&json!({ "description": text }));
+        out.json(&table_json(&described))?;
+    } else {
+        print_table(&described, out)?;
     }
-    out.line(text.trim_end())
+    if args.keys {
+        let mut printed = Ok(());
+        list_table(&path, &mut |entry| {
+            let kind = match entry.kind {
+                EntryKind::Put => "put",
+                EntryKind::Delete => "delete",
+            };
+            let (key, bytes) = (key_text(&entry.key), entry.value_len);
+            printed = if out.is_json() {
+                let seq = entry.seq.0;
+                out.json(&json!({ "key": key, "kind": kind, "seq": seq, "bytes": bytes }))
+            } else {
+                out.line(&format!("{kind} {key} {bytes} B seq {}", entry.seq))
+            };
+            printed.is_ok()
+        })?;
+        printed?;
+    }
+    Ok(())
+}
+
+/// A key of the contents as `ppc ls` prints it, any other one escaped.
+fn key_text(key: &[u8]) -> String {
+    match PpcKey::decode(key) {
+        Ok(key) => key.to_string(),
+        Err(_) => key.escape_ascii().to_string(),
+    }
+}
+
+fn print_store(store: &StoreDescription, out: &mut Output) -> Result<(), Failure> {
+    out.line(&format!(
+        "store {}, manifest {}, table format {}, log format {}, next file {}, last seq {}",
+        store.store_id,
+        store.manifest.display(),
+        store.table_format,
+        store.log_format,
+        store.next_file,
+        store.last_seq
+    ))?;
+    for log in &store.logs {
+        out.line(&format!(
+            "log {}, {}",
+            log.path.display(),
+            ByteSize(log.bytes)
+        ))?;
+    }
+    let mut table = Table::new(&[
+        ("keyspace", Align::Left),
+        ("level", Align::Left),
+        ("file", Align::Left),
+        ("entries", Align::Right),
+        ("raw", Align::Right),
+        ("stored", Align::Right),
+        ("smallest", Align::Left),
+        ("largest", Align::Left),
+    ]);
+    for keyspace in &store.keyspaces {
+        for (level, it) in tables(keyspace) {
+            let file = it.path.file_name().unwrap_or_default();
+            table.row(vec![
+                keyspace.name.clone(),
+                format!("L{level}"),
+                file.to_string_lossy().into_owned(),
+                grouped(it.entries),
+                ByteSize(it.raw_bytes).to_string(),
+                ByteSize(it.stored_bytes).to_string(),
+                shortened(&key_text(&it.smallest)),
+                shortened(&key_text(&it.largest)),
+            ]);
+        }
+    }
+    table.print(out)
+}
+
+fn shortened(text: &str) -> String {
+    const CHARS_MAX: usize = 40;
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+fn tables(keyspace: &KeyspaceDescription) -> impl Iterator<Item = (usize, &TableEntry)> {
+    let levels = keyspace.levels.iter().enumerate();
+    levels.flat_map(|(level, tables)| tables.iter().map(move |table| (level, table)))
+}
+
+fn print_table(table: &TableDescription, out: &mut Output) -> Result<(), Failure> {
+    let properties = &table.properties;
+    let mut line = |label: &str, text: String| out.line(&format!("{label:<16}{text}"));
+    line("file", format!("{}, id {}", table.path.display(), table.id))?;
+    line("made by", properties.created_by.clone())?;
+    line(
+        "layout",
+        format!("{:?}, {:?}", properties.layout, properties.compression),
+    )?;
+    line(
+        "entries",
+        format!(
+            "{}, {} deletes, {} range deletes",
+            grouped(properties.entries),
+            grouped(properties.tombstones),
+            grouped(properties.range_tombstones)
+        ),
+    )?;
+    line(
+        "raw",
+        format!(
+            "{} keys, {} values, of which {} beside the keys",
+            ByteSize(properties.raw_key_bytes),
+            ByteSize(properties.raw_value_bytes),
+            ByteSize(properties.inline_value_bytes)
+        ),
+    )?;
+    line(
+        "stored",
+        format!(
+            "{}: {} in {} frames ({} raw), {} in {} key blocks, filter {}, dictionary {}",
+            ByteSize(table.stored_bytes),
+            ByteSize(properties.stored_value_bytes),
+            grouped(properties.frames),
+            grouped(properties.raw_frames),
+            ByteSize(properties.key_area_bytes),
+            grouped(properties.key_blocks),
+            ByteSize(properties.filter_bytes),
+            ByteSize(properties.dictionary_bytes)
+        ),
+    )?;
+    line("smallest", key_text(&properties.smallest))?;
+    line("largest", key_text(&properties.largest))?;
+    for section in &table.sections {
+        line(
+            "section",
+            format!(
+                "{:<16}{} to {}",
+                section.kind, section.range.start, section.range.end
+            ),
+        )?;
+    }
+    Ok(())
+}
+
+fn store_json(store: &StoreDescription) -> Value {
+    let table = |(level, it): (usize, &TableEntry)| {
+        json!({
+            "level": level,
+            "file": it.path.to_string_lossy(),
+            "entries": it.entries,
+            "tombstones": it.tombstones,
+            "range_tombstones": it.range_tombstones,
+            "raw_bytes": it.raw_bytes,
+            "stored_bytes": it.stored_bytes,
+            "smallest": key_text(&it.smallest),
+            "largest": key_text(&it.largest),
+            "seq_min": it.seqs.0.0,
+            "seq_max": it.seqs.1.0,
+        })
+    };
+    let keyspace = |it: &KeyspaceDescription| {
+        json!({
+            "name": it.name,
+            "flushed_seq": it.flushed_seq.0,
+            "tables": tables(it).map(table).collect::<Vec<_>>(),
+        })
+    };
+    let log = |log: &ppc_engine::LogDescription| json!({ "file": log.path.to_string_lossy(), "bytes": log.bytes });
+    json!({
+        "store_id": store.store_id.to_string(),
+        "manifest": store.manifest.to_string_lossy(),
+        "table_format": store.table_format,
+        "log_format": store.log_format,
+        "next_file": store.next_file.0,
+        "last_seq": store.last_seq.0,
+        "logs": store.logs.iter().map(log).collect::<Vec<_>>(),
+        "keyspaces": store.keyspaces.iter().map(keyspace).collect::<Vec<_>>(),
+    })
+}
+
+fn table_json(table: &TableDescription) -> Value {
+    let properties = &table.properties;
+    json!({
+        "file": table.path.to_string_lossy(),
+        "id": table.id.to_string(),
+        "created_by": properties.created_by,
+        "stored_bytes": table.stored_bytes,
+        "entries": properties.entries,
+        "tombstones": properties.tombstones,
+        "range_tombstones": properties.range_tombstones,
+        "raw_key_bytes": properties.raw_key_bytes,
+        "raw_value_bytes": properties.raw_value_bytes,
+        "inline_value_bytes": properties.inline_value_bytes,
+        "frames": properties.frames,
+        "raw_frames": properties.raw_frames,
+        "stored_value_bytes": properties.stored_value_bytes,
+        "key_blocks": properties.key_blocks,
+        "key_area_bytes": properties.key_area_bytes,
+        "filter_bytes": properties.filter_bytes,
+        "dictionary_bytes": properties.dictionary_bytes,
+        "smallest": key_text(&properties.smallest),
+        "largest": key_text(&properties.largest),
+    })
 }

@@ -1,61 +1,114 @@
-//! `ppc salvage`: what is readable of a damaged store, as a new one.
+//! `ppc salvage`: a new store from what is sound in a damaged one.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use ppc_engine::{SalvageOptions, salvage};
+use ppc_store::ErrorKind;
+use ppc_store::salvage::{self, Salvaged};
 use serde_json::json;
 
+use super::Global;
 use super::failure::Failure;
-use super::output::{Output, notice};
-use super::size::grouped;
+use super::output::Output;
+use super::progress::Watcher;
+use super::size::{ByteSize, grouped};
+use super::store::StoreArgs;
 
-/// Rebuild what is readable of a damaged store as a new one, and tell what is lost
+/// Rebuild a new store from everything that is sound in a damaged one, and list what is lost
 ///
-/// The damaged store is only read. It may have lost its manifest, or any part of any file. What is
-/// lost is listed on standard error, and the exit code is then 4; run `ppc verify` on the new store
-/// to see whether its indexes and contents agree.
+/// Reads the damaged store only, which may have lost any part of any file. Contents are kept if
+/// their hash is right, and indexes are made anew from them. Exits with 4 if anything was lost.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  ppc salvage damaged.ppc rescued.ppc && ppc verify rescued.ppc")]
+  ppc salvage code.ppc rescued.ppc
+  With a list of what is lost:
+      ppc salvage code.ppc rescued.ppc --problems lost.jsonl")]
 pub(crate) struct SalvageArgs {
-    /// Directory of the damaged store
-    #[arg(value_name = "STORE")]
-    store: PathBuf,
+    #[command(flatten)]
+    store: StoreArgs,
     /// Directory of the new store; must not exist, or be empty
     #[arg(value_name = "DEST")]
     dest: PathBuf,
+    /// Write everything that is lost to this file, one JSON document a line
+    #[arg(long, value_name = "FILE")]
+    problems: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: SalvageArgs, out: &mut Output) -> Result<(), Failure> {
-    let options = SalvageOptions::default();
-    let report = salvage(&args.store, &args.dest, &options, &mut |_| {})?;
-    for loss in &report.losses {
-        notice(&loss.to_string());
+pub(crate) fn run(args: SalvageArgs, global: Global, out: &mut Output) -> Result<(), Failure> {
+    let watcher = Watcher::new(global.quiet, None);
+    if let Some(path) = &args.problems {
+        watcher.log_problems_to(path)?;
     }
+    let outcome = salvage::salvage(&args.store.store, &args.dest, &watcher);
+    watcher.finish()?;
+    let salvaged = match outcome {
+        Err(error) if error.kind() == ErrorKind::Cancelled => {
+            return Err(Failure::Interrupted(format!(
+                "stopped before the new store was whole; remove {} and run it again",
+                args.dest.display()
+            )));
+        }
+        outcome => outcome?,
+    };
+    print(&salvaged, out)?;
+    if salvaged.has_losses() {
+        return Err(Failure::Corrupt(format!(
+            "{} has what was sound; some of the old store is lost, see above",
+            args.dest.display()
+        )));
+    }
+    Ok(())
+}
+
+fn print(salvaged: &Salvaged, out: &mut Output) -> Result<(), Failure> {
+    let (engine, repair) = (&salvaged.engine, &salvaged.repair);
     if out.is_json() {
-        out.json(&json!({
-            "tables_sound": report.tables_sound,
-            "tables_damaged": report.tables_damaged,
-            "tables_lost": report.tables_lost,
-            "log_writes": report.log_writes,
-            "losses": report.losses.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        }))?;
-    } else {
-        out.line(&format!(
-            "{} tables sound, {} damaged, {} lost; {} writes taken from the log",
-            grouped(report.tables_sound),
-            grouped(report.tables_damaged),
-            grouped(report.tables_lost),
-            grouped(report.log_writes)
-        ))?;
+        return out.json(&json!({
+            "files": repair.files,
+            "bytes": repair.bytes,
+            "contents_removed": repair.contents_removed,
+            "entries_added": repair.entries_added,
+            "entries_removed": repair.entries_removed,
+            "tables_sound": engine.tables_sound,
+            "tables_damaged": engine.tables_damaged,
+            "tables_lost": engine.tables_lost,
+            "log_writes": engine.log_writes,
+            "losses": engine.losses.len(),
+        }));
     }
-    if report.losses.is_empty() {
-        return Ok(());
-    }
-    let count = grouped(report.losses.len() as u64);
-    Err(Failure::Corrupt(format!(
-        "{count} things are lost; the rest is in the new store"
-    )))
+    let mut line = |label: &str, text: String| out.line(&format!("{label:<14}{text}"));
+    line(
+        "rescued",
+        format!(
+            "{} files, {}",
+            grouped(repair.files),
+            ByteSize(repair.bytes)
+        ),
+    )?;
+    line(
+        "tables",
+        format!(
+            "{} sound, {} damaged, {} lost",
+            grouped(engine.tables_sound),
+            grouped(engine.tables_damaged),
+            grouped(engine.tables_lost)
+        ),
+    )?;
+    line(
+        "indexes",
+        format!(
+            "{} entries made anew, {} that led nowhere removed",
+            grouped(repair.entries_added),
+            grouped(repair.entries_removed)
+        ),
+    )?;
+    line(
+        "lost",
+        format!(
+            "{} parts of files, {} contents with a wrong hash",
+            grouped(engine.losses.len() as u64),
+            grouped(repair.contents_removed)
+        ),
+    )
 }

@@ -1,105 +1,132 @@
-//! `ppc whatif`: how small and fast a store would be with other options.
+//! `ppc whatif`: what other options would make of the contents.
 
 use clap::Args;
-use ppc_engine::{WhatIfOptions, WhatIfResult};
+use ppc_engine::{Compression, Layout, TableOptions, WhatIfOptions, WhatIfResult};
+use ppc_store::ErrorKind;
 use serde_json::json;
 
+use super::Global;
 use super::failure::Failure;
-use super::output::Output;
+use super::output::{Align, Output, Table};
+use super::progress::Watcher;
 use super::size::ByteSize;
 use super::store::StoreArgs;
 
-/// Measure how small and how fast the contents would be with other options
+/// Measure what other levels, block sizes and dictionaries would make of the contents
 ///
-/// Takes stretches of neighbours from all over the store, compresses them anew with every
-/// combination, on one thread, and prints ratio and speed. The store stays as it is.
+/// Writes a sample with each combination, to memory, and tells size and speed of one thread, and how
+/// many bytes a single get decodes for each byte it returns. The store is only read. `ppc compact
+/// --rewrite` then applies a choice.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  ppc whatif code.ppc --zstd-level 3,6,9 --block-size 4KiB,64KiB,128KiB")]
+  ppc whatif code.ppc
+  ppc whatif code.ppc --levels 1,6,12 --block-sizes 16KiB,64KiB,1MiB --dictionaries 0,110KiB")]
 pub(crate) struct WhatIfArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// zstd levels to try
     #[arg(
-        long,
-        value_name = "LEVEL",
-        value_delimiter = ',',
-        default_value = "3,6,9",
-        allow_negative_numbers = true
+        long, value_name = "LEVEL,...", value_delimiter = ',', allow_hyphen_values = true,
+        default_values_t = [3, 9, 19]
     )]
-    zstd_level: Vec<i32>,
+    levels: Vec<i32>,
     /// Block sizes to try
     #[arg(
-        long,
-        value_name = "SIZE",
-        value_delimiter = ',',
-        default_value = "4KiB,64KiB,128KiB"
+        long, value_name = "SIZE,...", value_delimiter = ',',
+        default_values_t = [ByteSize(64 << 10), ByteSize(256 << 10), ByteSize(1 << 20)]
     )]
-    block_size: Vec<ByteSize>,
-    /// Dictionary sizes to try; 0 is none
-    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "0")]
-    dictionary: Vec<ByteSize>,
-    /// Bytes of contents to try it on; held in memory
+    block_sizes: Vec<ByteSize>,
+    /// Sizes of trained dictionaries to try; 0 is none
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_values_t = [ByteSize(0)])]
+    dictionaries: Vec<ByteSize>,
+    /// Raw bytes of the sample
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     sample: ByteSize,
 }
 
-pub(crate) fn run(args: WhatIfArgs, out: &mut Output) -> Result<(), Failure> {
-    let archive = args.store.open_read_only()?;
-    let Some(contents) = archive.db().existing_keyspace("contents")? else {
-        return Err(Failure::Usage("the store holds no contents".to_owned()));
-    };
+pub(crate) fn run(args: WhatIfArgs, global: Global, out: &mut Output) -> Result<(), Failure> {
     let mut options = WhatIfOptions::default();
-    options.levels = args.zstd_level;
-    options.block_bytes = sizes(&args.block_size)?;
-    options.dictionary_bytes = sizes(&args.dictionary)?;
+    options.levels = args.levels;
+    options.block_bytes = sizes("--block-sizes", &args.block_sizes)?;
+    options.dictionary_bytes = sizes("--dictionaries", &args.dictionaries)?;
     options.sample_bytes = args.sample.0;
-    let results = contents.what_if(&options, &mut |_, _| {})?;
-    if !out.is_json() {
-        out.line(
-            "  level      block dictionary    ratio  write MiB/s  read MiB/s  decoded/returned",
-        )?;
-    }
-    results.iter().try_for_each(|result| print(result, out))
-}
-
-fn print(result: &WhatIfResult, out: &mut Output) -> Result<(), Failure> {
-    let ppc_engine::Layout::Blocks { bytes } = result.table.layout else {
-        return Ok(());
+    let archive = args.store.open_read_only()?;
+    let watcher = Watcher::new(global.quiet, None);
+    let results = archive.what_if(&options, &watcher);
+    watcher.finish()?;
+    let results = match results {
+        Err(error) if error.kind() == ErrorKind::Cancelled => {
+            return Err(Failure::Interrupted(
+                "stopped before everything was measured".to_owned(),
+            ));
+        }
+        results => results?,
     };
-    let level = match result.table.compression {
-        ppc_engine::Compression::Zstd { level } => level,
-        _ => 0,
-    };
-    let dictionary = result.table.dictionary_bytes;
-    let (encode, decode) = (
-        result.encode_mib_per_second(),
-        result.decode_mib_per_second(),
-    );
     if out.is_json() {
-        return out.json(&json!({
-            "zstd_level": level,
-            "block_bytes": bytes,
-            "dictionary_bytes": dictionary,
-            "ratio": result.ratio(),
-            "encode_mib_per_second": encode,
-            "decode_mib_per_second": decode,
-            "get_amplification": result.get_amplification(),
-        }));
+        return results
+            .iter()
+            .try_for_each(|result| out.json(&to_json(result)));
     }
-    out.line(&format!(
-        "{level:>7} {:>10} {:>10} {:>7.2} % {encode:>12.1} {decode:>11.1} {:>17.2}",
-        ByteSize(bytes.into()).to_string(),
-        ByteSize(dictionary.into()).to_string(),
-        100.0 * result.ratio(),
-        result.get_amplification()
-    ))
+    print(&results, out)
 }
 
-fn sizes(sizes: &[ByteSize]) -> Result<Vec<u32>, Failure> {
+fn sizes(option: &str, sizes: &[ByteSize]) -> Result<Vec<u32>, Failure> {
     let narrow = |size: &ByteSize| {
-        u32::try_from(size.0).map_err(|_| Failure::Usage(format!("{size} is too large")))
+        u32::try_from(size.0).map_err(|_| Failure::Usage(format!("{option}: {size} is too large")))
     };
     sizes.iter().map(narrow).collect()
+}
+
+fn print(results: &[WhatIfResult], out: &mut Output) -> Result<(), Failure> {
+    let mut table = Table::new(&[
+        ("level", Align::Right),
+        ("block", Align::Right),
+        ("dictionary", Align::Right),
+        ("ratio", Align::Right),
+        ("write MiB/s", Align::Right),
+        ("read MiB/s", Align::Right),
+        ("decoded/returned", Align::Right),
+    ]);
+    for result in results {
+        let (level, block_bytes) = shape(&result.table);
+        table.row(vec![
+            level.map_or("-".to_owned(), |level| level.to_string()),
+            ByteSize(block_bytes).to_string(),
+            ByteSize(result.table.dictionary_bytes.into()).to_string(),
+            format!("{:.2} %", result.ratio() * 100.0),
+            format!("{:.0}", result.encode_mib_per_second()),
+            format!("{:.0}", result.decode_mib_per_second()),
+            format!("{:.1}", result.get_amplification()),
+        ]);
+    }
+    table.print(out)
+}
+
+/// A table's zstd level and block size, as far as it has them.
+fn shape(table: &TableOptions) -> (Option<i32>, u64) {
+    let level = match table.compression {
+        Compression::Zstd { level } => Some(level),
+        _ => None,
+    };
+    let block_bytes = match table.layout {
+        Layout::Blocks { bytes } => bytes.into(),
+        _ => 0,
+    };
+    (level, block_bytes)
+}
+
+fn to_json(result: &WhatIfResult) -> serde_json::Value {
+    let (level, block_bytes) = shape(&result.table);
+    json!({
+        "zstd_level": level,
+        "block_bytes": block_bytes,
+        "dictionary_bytes": result.table.dictionary_bytes,
+        "raw_bytes": result.raw_bytes,
+        "stored_bytes": result.stored_bytes,
+        "ratio": result.ratio(),
+        "encode_mib_per_second": result.encode_mib_per_second(),
+        "decode_mib_per_second": result.decode_mib_per_second(),
+        "get_decoded_per_returned": result.get_amplification(),
+    })
 }

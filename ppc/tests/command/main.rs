@@ -8,6 +8,7 @@
 )]
 
 mod answers;
+mod damage;
 mod resume;
 mod round_trip;
 mod support;

@@ -1,0 +1,211 @@
+//! Damaged stores: what verify finds, what salvage gets out, and what the other tools show.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::support::{
+    Scene, args, borrowed, fail, noise, run, run_with_input, source_text, succeed, succeed_json,
+};
+
+const FILES: u64 = 400;
+
+fn store_with_many_files() -> Scene {
+    let scene = Scene::new();
+    let mut files: Vec<(Vec<u8>, Vec<u8>)> = (0..FILES - 1)
+        .map(|number| {
+            (
+                format!("m{number}.py").into_bytes(),
+                source_text(number, 60),
+            )
+        })
+        .collect();
+    files.push((b"z.zzz".to_vec(), noise(5, 400_000)));
+    let folder = scene.folder("in", borrowed(&files));
+    let index = "sha256";
+    succeed(args([
+        &"import",
+        &scene.store(),
+        &folder,
+        &"--index",
+        &index,
+    ]));
+    scene
+}
+
+/// The largest table, which is that of the contents.
+fn contents_table(scene: &Scene) -> PathBuf {
+    let files = fs::read_dir(scene.store())
+        .unwrap()
+        .map(|it| it.unwrap().path());
+    let tables = files.filter(|path| path.extension().is_some_and(|ext| ext == "table"));
+    tables
+        .max_by_key(|path| fs::metadata(path).unwrap().len())
+        .unwrap()
+}
+
+fn flip_a_byte(path: &PathBuf, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 0x55;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_sound_store_verifies() {
+    let scene = store_with_many_files();
+    let report = succeed_json(args([&"verify", &scene.store()]));
+    assert_eq!(report["damages"], 0);
+    assert_eq!(report["files"], FILES);
+    assert_eq!(report["index_entries"], 2 * FILES);
+    assert_eq!(
+        succeed_json(args([&"verify", &scene.store(), &"--quick"]))["damages"],
+        0
+    );
+}
+
+#[test]
+fn a_damaged_block_costs_its_contents_only() {
+    let scene = store_with_many_files();
+    let keys = succeed(args([&"ls", &scene.store()]));
+    let table = contents_table(&scene);
+    flip_a_byte(&table, 1000);
+
+    let output = run(args([&"verify", &scene.store()]));
+    assert_eq!(output.status.code(), Some(4));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        errors.contains(table.file_name().unwrap().to_str().unwrap()),
+        "{errors}"
+    );
+    assert!(
+        errors.lines().last().unwrap().contains("ppc salvage"),
+        "{errors}"
+    );
+    assert_eq!(
+        run(args([&"verify", &scene.store(), &"--quick"]))
+            .status
+            .code(),
+        Some(4)
+    );
+
+    // The rest is still there.
+    let output = run_with_input(args([&"get", &scene.store(), &"--batch"]), &keys);
+    assert_eq!(output.status.code(), Some(4));
+    let found = output
+        .stdout
+        .windows(7)
+        .filter(|bytes| bytes == b" found ")
+        .count();
+    assert!(
+        found > FILES as usize / 2 && found < FILES as usize,
+        "{found}"
+    );
+
+    // So is it in an export, and in a salvaged store, which verifies.
+    let export = scene.path("rest.tar");
+    let output = run(args([&"export", &scene.store(), &export, &"--json"]));
+    assert_eq!(output.status.code(), Some(4));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["files"], found);
+
+    let rescued = scene.path("rescued");
+    let output = run(args([&"salvage", &scene.store(), &rescued, &"--json"]));
+    assert_eq!(output.status.code(), Some(4));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["files"], found);
+    let report = succeed_json(args([&"verify", &rescued]));
+    assert_eq!(
+        (&report["files"], &report["damages"]),
+        (&found.into(), &0.into())
+    );
+    assert_eq!(report["index_entries"], 2 * found);
+}
+
+#[test]
+fn a_store_without_manifest_is_salvaged_whole() {
+    let scene = store_with_many_files();
+    let keys = succeed(args([&"ls", &scene.store()]));
+    for file in fs::read_dir(scene.store()).unwrap() {
+        let path = file.unwrap().path();
+        let is_manifest = path.extension().is_some_and(|ext| ext == "manifest");
+        if is_manifest || path.ends_with("CURRENT") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let rescued = scene.path("rescued");
+    let output = run(args([&"salvage", &scene.store(), &rescued]));
+    assert_eq!(output.status.code(), Some(4));
+    assert_eq!(succeed(args([&"ls", &rescued])), keys);
+    assert_eq!(succeed_json(args([&"verify", &rescued]))["damages"], 0);
+}
+
+#[test]
+fn a_checkpoint_is_a_store_of_its_own() {
+    let scene = store_with_many_files();
+    let keys = succeed(args([&"ls", &scene.store()]));
+    let copy = scene.path("copy");
+    let report = succeed_json(args([&"checkpoint", &scene.store(), &copy]));
+    assert!(report["linked"].as_u64().unwrap() > 0, "{report}");
+    let output = run_with_input(args([&"rm", &scene.store(), &"--batch"]), &keys);
+    assert!(output.status.success());
+    succeed(args([&"compact", &scene.store()]));
+    assert_eq!(succeed(args([&"ls", &copy])), keys);
+    assert_eq!(succeed_json(args([&"verify", &copy]))["damages"], 0);
+    let line = fail(1, args([&"checkpoint", &scene.store(), &copy]));
+    assert!(line.contains("copy"), "{line}");
+}
+
+#[test]
+fn a_dump_shows_tables_and_their_keys() {
+    let scene = store_with_many_files();
+    let dump = succeed_json(args([&"dump", &scene.store()]));
+    let keyspaces = dump["keyspaces"].as_array().unwrap();
+    let names: Vec<&str> = keyspaces
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    for name in ["contents", "meta", "sha1_git", "sha256"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let table = contents_table(&scene);
+    let name = table.file_name().unwrap().to_owned();
+    let text = succeed(args([
+        &"dump",
+        &scene.store(),
+        &"--table",
+        &name,
+        &"--keys",
+    ]));
+    let text = String::from_utf8(text).unwrap();
+    assert_eq!(
+        text.lines()
+            .filter(|line| line.starts_with("put py.m"))
+            .count(),
+        FILES as usize - 1
+    );
+}
+
+#[test]
+fn what_if_measures_every_combination() {
+    let scene = store_with_many_files();
+    let text = succeed(args([
+        &"whatif",
+        &scene.store(),
+        &"--levels",
+        &"1,6",
+        &"--block-sizes",
+        &"4KiB,64KiB",
+        &"--sample",
+        &"1MiB",
+        &"--json",
+    ]));
+    let text = String::from_utf8(text).unwrap();
+    let results: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(results.len(), 4);
+    assert!(
+        results.iter().all(|it| it["ratio"].as_f64().unwrap() < 1.0),
+        "{text}"
+    );
+}
