@@ -27,3 +27,8 @@ pub use hash::{ContentHash, HashKind, HashKinds, Hashes, Sha1Git};
 pub use key::PpcKey;
 pub use ppc_engine::{Error, ErrorKind, Result};
 pub use swhid::{QualifiedSwhid, Swhid};
+
+/// Keeps the README's example compiling.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct ReadmeExample;
