@@ -1,3 +1,4 @@
 //! What the benches share.
 
 pub mod corpus;
+pub mod results;
