@@ -1,5 +1,7 @@
 //! One measured run and all that bears on it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// One measured run: a [`Cell`] of the experiments, once.
@@ -25,6 +27,8 @@ pub struct Record {
     pub costs: Costs,
     /// What the store occupies.
     pub space: Space,
+    /// The peer's other options by name, units in the name: memory for writes, filters, threads.
+    pub options: BTreeMap<String, String>,
 }
 
 /// What is measured, apart from the data and the machine: equal cells are repetitions.
@@ -44,6 +48,8 @@ pub struct Cell {
     pub block_bytes: u32,
     /// Bytes of trained dictionary for each table; 0 without one.
     pub dictionary_bytes: u32,
+    /// Bytes of decoded blocks or frames that the store may cache; 0 where it has no such cache.
+    pub cache_bytes: u64,
     /// Which keys are asked for, and in what order.
     pub keys: Keys,
     /// Keys in one call: 1 for single gets.
