@@ -8,7 +8,7 @@
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use ppc_bench::corpus::{CorpusOptions, Entry, generate};
+use ppc_bench::corpus::{Corpus, CorpusOptions};
 use ppc_engine::{
     Batch, Db, DbOptions, Durability, IterOptions, KeyRange, Keyspace, KeyspaceOptions,
     TableOptions,
@@ -28,12 +28,8 @@ fn options(cache_bytes: usize) -> DbOptions {
     options
 }
 
-fn bytes(corpus: &[Entry]) -> u64 {
-    corpus.iter().map(|(_, content)| content.len() as u64).sum()
-}
-
 /// The corpus in one table of the last level.
-fn built(corpus: &[Entry], block_bytes: u32, cache_bytes: usize) -> Store {
+fn built(corpus: &Corpus, block_bytes: u32, cache_bytes: usize) -> Store {
     let dir = TempDir::new().unwrap();
     let db = Db::open(dir.path(), options(cache_bytes)).unwrap();
     let table = TableOptions::blocks(3, block_bytes);
@@ -47,27 +43,28 @@ fn built(corpus: &[Entry], block_bytes: u32, cache_bytes: usize) -> Store {
     }
 }
 
-fn load(db: &Db, keyspace: &Keyspace, corpus: &[Entry]) {
+fn load(db: &Db, keyspace: &Keyspace, corpus: &Corpus) {
     let mut loader = db.bulk_loader(ppc_engine::BulkOptions::default()).unwrap();
-    for (key, content) in corpus {
-        loader.put(keyspace, key, content.clone().into()).unwrap();
+    for (key, content) in corpus.iter() {
+        let content = content.to_vec().into();
+        loader.put(keyspace, key, content).unwrap();
     }
     loader.finish(&mut |_| {}).unwrap();
 }
 
 /// Visits every key once, far from its predecessor.
-fn stride(corpus: &[Entry]) -> impl Iterator<Item = &Entry> {
+fn stride(corpus: &Corpus) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut at = 0;
     std::iter::repeat_with(move || {
         at = (at + 1_597) % corpus.len();
-        &corpus[at]
+        (corpus.key(at), corpus.value(at))
     })
 }
 
 fn gets(criterion: &mut Criterion) {
-    let corpus = generate(&CorpusOptions::default());
+    let corpus = Corpus::generate(&CorpusOptions::default());
     let mut group = criterion.benchmark_group("get");
-    group.throughput(Throughput::Bytes(bytes(&corpus) / corpus.len() as u64));
+    group.throughput(Throughput::Bytes(corpus.raw_bytes() / corpus.len() as u64));
     for (cache, cache_bytes) in [("uncached", 0), ("cached", 256 << 20)] {
         for block_bytes in [4 * KIB, 64 * KIB, 128 * KIB] {
             let store = built(&corpus, block_bytes, cache_bytes);
@@ -84,7 +81,7 @@ fn gets(criterion: &mut Criterion) {
     }
     group.throughput(Throughput::Elements(1));
     let store = built(&corpus, 64 * KIB, 0);
-    let mut keys = stride(&corpus).map(|(key, _)| [key.as_slice(), b"?"].concat());
+    let mut keys = stride(&corpus).map(|(key, _)| [key, b"?"].concat());
     group.bench_function("miss", |bencher| {
         bencher.iter_batched(
             || keys.next().unwrap(),
@@ -95,12 +92,12 @@ fn gets(criterion: &mut Criterion) {
 }
 
 fn multi_gets(criterion: &mut Criterion) {
-    let corpus = generate(&CorpusOptions::default());
+    let corpus = Corpus::generate(&CorpusOptions::default());
     let store = built(&corpus, 64 * KIB, 0);
     let mut group = criterion.benchmark_group("multi_get");
     for count in [1, 10, 100] {
         group.throughput(Throughput::Elements(count as u64));
-        let mut keys = stride(&corpus).map(|(key, _)| key.as_slice());
+        let mut keys = stride(&corpus).map(|(key, _)| key);
         group.bench_function(format!("{count}"), |bencher| {
             bencher.iter_batched(
                 || keys.by_ref().take(count).collect::<Vec<_>>(),
@@ -116,10 +113,10 @@ fn multi_gets(criterion: &mut Criterion) {
 }
 
 fn scans(criterion: &mut Criterion) {
-    let corpus = generate(&CorpusOptions::default());
+    let corpus = Corpus::generate(&CorpusOptions::default());
     let store = built(&corpus, 64 * KIB, 0);
     let mut group = criterion.benchmark_group("scan");
-    group.throughput(Throughput::Bytes(bytes(&corpus)));
+    group.throughput(Throughput::Bytes(corpus.raw_bytes()));
     for (name, options) in [
         ("values", IterOptions::default()),
         ("keys", IterOptions::keys_only()),
@@ -134,10 +131,10 @@ fn scans(criterion: &mut Criterion) {
 }
 
 fn writes(criterion: &mut Criterion) {
-    let corpus = generate(&CorpusOptions::default());
+    let corpus = Corpus::generate(&CorpusOptions::default());
     let mut group = criterion.benchmark_group("write");
     group.sample_size(10);
-    group.throughput(Throughput::Bytes(bytes(&corpus)));
+    group.throughput(Throughput::Bytes(corpus.raw_bytes()));
     let fresh = || {
         let dir = TempDir::new().unwrap();
         let db = Db::open(dir.path(), options(0)).unwrap();
@@ -148,7 +145,8 @@ fn writes(criterion: &mut Criterion) {
         bencher.iter_batched(
             fresh,
             |(dir, db, keyspace)| {
-                for chunk in corpus.chunks(100) {
+                let entries: Vec<_> = corpus.iter().collect();
+                for chunk in entries.chunks(100) {
                     let mut batch = Batch::new();
                     for (key, content) in chunk {
                         batch.put(&keyspace, key, content);
