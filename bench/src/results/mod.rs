@@ -6,6 +6,6 @@
 mod record;
 
 pub use record::{
-    Cell, CorpusId, Costs, Energy, EnergyClass, EnergyDomain, Experiment, Keys, Load, Machine,
-    Record, Space, Temperature,
+    Cell, CorpusId, Costs, Energy, EnergyClass, EnergyDomain, Experiment, IdleWatts, Keys, Load,
+    Machine, Record, Space, Temperature,
 };

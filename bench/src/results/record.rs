@@ -252,7 +252,17 @@ pub struct EnergyDomain {
     pub package: u32,
     /// Energy during the run, in joules.
     pub joules: f64,
-    /// Mean power of the idle baselines before and after the run, in watts, where one was taken.
-    /// Shown apart; never subtracted.
-    pub idle_watts: Option<f64>,
+    /// Power of the idle machine beside the run, where a baseline was taken. Shown apart; never
+    /// subtracted.
+    pub idle_watts: Option<IdleWatts>,
+}
+
+/// Power of the idle machine before and after a run, in watts. Far apart, they say that something
+/// else ran, or that the processor was hotter after than before.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct IdleWatts {
+    /// Mean over the baseline before the run.
+    pub before: f64,
+    /// Mean over the baseline after it.
+    pub after: f64,
 }

@@ -1,0 +1,215 @@
+//! What a run costs: processor time, instructions, memory, energy.
+//!
+//! [`Meter::detect`] finds out once what this machine can measure; a [`Probe`] stands around each
+//! measured part and gives its [`Costs`]. All figures are those of the whole process (energy: of
+//! the whole machine), so two probes at the same time measure each other.
+//!
+//! Invariants:
+//! 1. Nothing is invented: a figure that the machine does not give is `None` or
+//!    [`EnergyClass::Unavailable`](crate::results::EnergyClass::Unavailable) with the reason and
+//!    the remedy, never a zero.
+//! 2. Counters are read at the start and at the end, not in between: measuring costs the measured
+//!    part nothing.
+//! 3. What the start of a probe itself does lies before the first reading of processor time, what
+//!    its stop does lies after the last.
+
+mod energy;
+mod machine;
+mod process;
+
+use std::path::PathBuf;
+
+use ppc_store::Result;
+
+pub use self::energy::PowerModel;
+use crate::results::Costs;
+
+/// What can be measured on this machine.
+#[derive(Debug)]
+pub struct Meter {
+    roots: Roots,
+    energy: energy::Source,
+}
+
+impl Meter {
+    /// Looks for an energy meter: the kernel's counters first, then `model`, the watts that the
+    /// user states. Without any of them, energy is unavailable and says why.
+    #[must_use]
+    pub fn detect(model: Option<PowerModel>) -> Self {
+        let roots = Roots::default();
+        Self {
+            energy: energy::Source::detect(model),
+            roots,
+        }
+    }
+}
+
+/// A measurement that runs.
+#[derive(Debug)]
+pub struct Probe<'a> {
+    meter: &'a Meter,
+    memory: process::PeakMemory,
+    energy: energy::Start,
+    cpu_seconds: f64,
+}
+
+impl<'a> Probe<'a> {
+    /// Begins to measure. Everything this process does until [`Probe::stop`] counts, on whatever
+    /// thread.
+    ///
+    /// # Errors
+    ///
+    /// When a counter that could be read at [`Meter::detect`] no longer can.
+    pub fn start(meter: &'a Meter) -> Result<Self> {
+        let memory = process::PeakMemory::start(&meter.roots);
+        let energy = meter.energy.start();
+        Ok(Self {
+            meter,
+            memory,
+            energy,
+            cpu_seconds: process::cpu_seconds(),
+        })
+    }
+
+    /// Ends the measurement. The caller fills in [`Costs::decoded_bytes`], which only the store
+    /// can count.
+    ///
+    /// # Errors
+    ///
+    /// When a counter that could be read at the start no longer can.
+    pub fn stop(self) -> Result<Costs> {
+        let cpu_seconds = process::cpu_seconds() - self.cpu_seconds;
+        let energy = self.meter.energy.stop(&self.energy, cpu_seconds);
+        Ok(Costs {
+            cpu_seconds,
+            instructions: None,
+            cycles: None,
+            peak_resident_bytes: self.memory.stop(),
+            decoded_bytes: None,
+            energy,
+        })
+    }
+}
+
+/// Where the kernel's files lie; a test has its own.
+#[derive(Debug, Clone)]
+struct Roots {
+    sysfs: PathBuf,
+    procfs: PathBuf,
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Self {
+            sysfs: "/sys".into(),
+            procfs: "/proc".into(),
+        }
+    }
+}
+
+/// The value of the first line `name : value`, as the files of procfs have them.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim())
+    })
+}
+
+/// The number that a text begins with: 12 of `12 kB`.
+fn leading_number(text: &str) -> Option<u64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// The processors of a kernel's list such as `0-3,8`, at most 65,536 of them.
+fn cpu_list(text: &str) -> Option<Vec<usize>> {
+    const CPUS_MAX: usize = 1 << 16;
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        if last < first || last >= CPUS_MAX {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::results::EnergyClass;
+
+    /// A machine made of files.
+    pub(super) struct Tree(TempDir);
+
+    impl Tree {
+        pub(super) fn new() -> Self {
+            Self(TempDir::new().unwrap())
+        }
+
+        pub(super) fn roots(&self) -> Roots {
+            Roots {
+                sysfs: self.0.path().join("sys"),
+                procfs: self.0.path().join("proc"),
+            }
+        }
+
+        /// Replaces a file at once, as a reader on another thread may look.
+        pub(super) fn write(&self, path: &str, text: &str) {
+            let path = self.0.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let new = path.with_extension("new");
+            fs::write(&new, text).unwrap();
+            fs::rename(new, path).unwrap();
+        }
+
+        pub(super) fn read(&self, path: &str) -> String {
+            fs::read_to_string(self.0.path().join(path)).unwrap()
+        }
+
+        /// Makes a file that nobody can read or write, root neither.
+        pub(super) fn deny(&self, path: &str) {
+            fs::create_dir_all(self.0.path().join(path)).unwrap();
+        }
+    }
+
+    #[test]
+    fn cpu_lists_are_read_as_the_kernel_writes_them() {
+        assert_eq!(cpu_list("0\n"), Some(vec![0]));
+        assert_eq!(cpu_list("0,64"), Some(vec![0, 64]));
+        assert_eq!(cpu_list("0-2,8"), Some(vec![0, 1, 2, 8]));
+        for wrong in ["", "a", "3-1", "0-", "0-4294967295"] {
+            assert_eq!(cpu_list(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_probe_gives_what_needs_no_meter() {
+        let meter = Meter::detect(None);
+        let probe = Probe::start(&meter).unwrap();
+        let sum: u64 = (0..3_000_000_u64).map(std::hint::black_box).sum();
+        std::hint::black_box(sum);
+        let costs = probe.stop().unwrap();
+        assert!(costs.cpu_seconds > 0.0);
+        assert!(costs.peak_resident_bytes.unwrap() > 0);
+        assert_eq!(costs.decoded_bytes, None);
+    }
+
+    #[test]
+    fn energy_is_modelled_only_by_the_users_watts() {
+        let meter = Meter {
+            roots: Roots::default(),
+            energy: energy::Source::Model("idle=20,core=5".parse().unwrap()),
+        };
+        let costs = Probe::start(&meter).unwrap().stop().unwrap();
+        assert_eq!(costs.energy.class, EnergyClass::Modelled);
+        assert_eq!(costs.energy.domains.len(), 1);
+        assert_eq!(costs.energy.domains[0].domain, "model");
+        assert!(costs.energy.domains[0].joules > 0.0);
+    }
+}
