@@ -7,8 +7,9 @@
 //!                  └──────────────────────┴───────────────────────────────┘
 //! ```
 //!
-//! A store without the record is taken for an archive cut off while it was created only if it
-//! holds no keyspace with an entry; else it is somebody else's.
+//! The record is written last, when every keyspace is there. A store without it is taken for an
+//! archive cut off while it was created only if it holds no keyspace with an entry; else it is
+//! somebody else's.
 
 use std::path::Path;
 
@@ -24,27 +25,58 @@ const RECORD_KEY: &[u8] = b"archive";
 const FORMAT_VERSION: u32 = 1;
 const RECORD_BYTES: usize = 5;
 
-/// The archive's indexes; creates the record if the store is empty. `wanted` are the indexes
+/// An archive's indexes, as it has them or is about to get them.
+pub(super) struct Indexes {
+    pub(super) kinds: HashKinds,
+    /// Whether the record is still to be written, by [`complete`].
+    pub(super) is_new: bool,
+}
+
+/// The indexes of an archive, or those to create if the store is empty. `wanted` are the indexes
 /// beside `sha1_git` that the caller insists on.
-pub(super) fn open_or_create(db: &Db, path: &Path, wanted: Option<HashKinds>) -> Result<HashKinds> {
+pub(super) fn open_or_begin(db: &Db, path: &Path, wanted: Option<HashKinds>) -> Result<Indexes> {
     if let Some(indexes) = read(db, path)? {
-        return check(indexes, wanted, path);
+        return Ok(Indexes {
+            kinds: check(indexes, wanted, path)?,
+            is_new: false,
+        });
     }
     if !is_empty(db)? {
         return Err(foreign(path));
     }
-    let indexes = wanted.unwrap_or(HashKinds::NONE).with(HashKind::Sha1Git);
+    let kinds = wanted.unwrap_or(HashKinds::NONE).with(HashKind::Sha1Git);
+    // What an attempt with other indexes left, if it was cut off.
+    for kind in HashKind::ALL {
+        if !kinds.contains(kind) {
+            db.drop_keyspace(kind.name())?;
+        }
+    }
+    Ok(Indexes {
+        kinds,
+        is_new: true,
+    })
+}
+
+/// Makes a store an archive, once it has all keyspaces.
+pub(super) fn complete(db: &Db, indexes: HashKinds) -> Result<()> {
     let keyspace = db.keyspace(META, KeyspaceOptions::default())?;
     let mut batch = Batch::new();
     batch.put(&keyspace, RECORD_KEY, encode(indexes));
-    db.write(batch, Durability::Sync)?;
-    Ok(indexes)
+    db.write(batch, Durability::Sync)
 }
 
 /// The archive's indexes.
 pub(super) fn open(db: &Db, path: &Path, wanted: Option<HashKinds>) -> Result<HashKinds> {
-    let indexes = read(db, path)?.ok_or_else(|| foreign(path))?;
-    check(indexes, wanted, path)
+    match read(db, path)? {
+        Some(indexes) => check(indexes, wanted, path),
+        None if is_empty(db)? => Err(Error::new(
+            ErrorKind::NotFound,
+            "no archive yet: its creation was cut off",
+        )
+        .at_path(path)
+        .with_remedy("open it for writing, which completes it")),
+        None => Err(foreign(path)),
+    }
 }
 
 /// Writes the record anew if it was lost: the indexes are those whose keyspaces are there.

@@ -111,14 +111,17 @@ impl Archive {
     pub fn open(path: impl AsRef<Path>, options: ArchiveOptions) -> Result<Self> {
         let path = path.as_ref();
         let db = Db::open(path, options.db.clone())?;
-        let indexes = meta::open_or_create(&db, path, options.indexes)?;
+        let meta::Indexes { kinds, is_new } = meta::open_or_begin(&db, path, options.indexes)?;
         let contents = match (db.existing_keyspace(CONTENTS)?, options.contents) {
             (Some(existing), None) => existing,
             (_, chosen) => db.keyspace(CONTENTS, contents_options(chosen))?,
         };
-        let indexes = indexes_of(indexes)
+        let indexes = indexes_of(kinds)
             .map(|kind| Index::open_or_create(&db, kind))
             .collect::<Result<_>>()?;
+        if is_new {
+            meta::complete(&db, kinds)?;
+        }
         Ok(Self::assemble(db, path, contents, indexes))
     }
 

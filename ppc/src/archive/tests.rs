@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use ppc_engine::vfs::MemVfs;
-use ppc_engine::{Durability, IterOptions, KeyRange};
+use ppc_engine::vfs::{FaultPlan, FaultVfs, MemVfs};
+use ppc_engine::{Durability, ErrorKind, IterOptions, KeyRange};
 
 use super::*;
 use crate::hash::{ContentHash, HashKind, Hashes, Sha1Git};
@@ -146,6 +146,39 @@ fn indexes_are_chosen_at_creation_and_kept() {
     let reader = Archive::open_read_only("/archive", whatever).unwrap();
     assert!(reader.has(&HashKind::Sha256.of(b"content").into()).unwrap());
     assert!(reader.put(b"b.c", b"other", Durability::None).is_err());
+}
+
+/// Reading a store that was cut off between two steps of its creation called it somebody else's,
+/// or damaged. Now it is an archive once everything is there, and no archive yet before.
+#[test]
+fn a_creation_cut_off_anywhere_is_no_archive_yet_and_can_be_begun_anew() {
+    let with_sha256 = HashKinds::NONE.with(HashKind::Sha256);
+    let mut cuts = 0;
+    for call in 1.. {
+        let vfs = MemVfs::new();
+        let plan = FaultPlan::writes_from(call, std::io::ErrorKind::StorageFull);
+        let mut faulty = options(&vfs, with_sha256);
+        faulty.db.vfs = Arc::new(FaultVfs::new(Arc::new(vfs.clone()), plan));
+        if Archive::open("/archive", faulty).is_ok() {
+            break;
+        }
+        match Archive::open_read_only("/archive", options(&vfs, with_sha256)) {
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{call}: {error}"),
+            Ok(archive) => assert!(archive.keys(&Selection::All).unwrap().next().is_none()),
+        }
+        let Ok(archive) = Archive::open("/archive", options(&vfs, HashKinds::NONE)) else {
+            // It was complete, and has its indexes.
+            Archive::open("/archive", options(&vfs, with_sha256)).unwrap();
+            continue;
+        };
+        assert_eq!(
+            archive.db().keyspace_names(),
+            ["contents", "meta", "sha1_git"],
+            "{call}"
+        );
+        cuts += 1;
+    }
+    assert!(cuts > 5, "{cuts}");
 }
 
 #[test]

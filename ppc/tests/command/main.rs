@@ -9,6 +9,7 @@
 
 mod answers;
 mod damage;
+mod killed;
 mod resume;
 mod round_trip;
 mod support;

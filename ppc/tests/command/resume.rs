@@ -3,7 +3,10 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::support::{Scene, args, borrowed, noise, ppc, source_text, succeed, succeed_json};
+use crate::support::{
+    Dice, Scene, args, borrowed, kill_rounds, noise, ppc, run, run_and_kill, source_text, succeed,
+    succeed_json,
+};
 
 /// Files in no useful order, enough for several commits.
 fn many_files() -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -42,18 +45,24 @@ fn an_import_killed_at_any_moment_and_run_again_ends_the_same() {
     assert!(report["commits"].as_u64().unwrap() > 3, "{report}");
     let expected = succeed(args([&"ls", &calm.store()]));
 
-    let rough = Scene::new();
-    for round in 0..12_u64 {
-        let mut child = ppc()
-            .args(import(&rough, &folder))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(10 + 40 * (round * 5 % 12)));
-        // Signal 9; it may have ended by itself.
-        let _ = child.kill();
-        child.wait().unwrap();
+    // The kills come at any moment of an import of everything, whatever was imported before them.
+    let mut dice = Dice::new(1);
+    let mut rough = Scene::new();
+    for round in 0..kill_rounds(12) {
+        if round % 12 == 0 {
+            rough = Scene::new();
+        }
+        run_and_kill(
+            import(&rough, &folder),
+            Duration::from_millis(10 + dice.below(440)),
+        );
+        let verified = run(args([&"verify", &rough.store()]));
+        let errors = String::from_utf8(verified.stderr).unwrap();
+        let is_not_yet_a_store = errors.contains("`ppc import` makes a new store");
+        assert!(
+            verified.status.success() || is_not_yet_a_store,
+            "round {round}: {errors}"
+        );
     }
     let report = succeed_json(import(&rough, &folder));
     assert_eq!(report["files_read"], files.len());

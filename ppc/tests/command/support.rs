@@ -7,6 +7,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// The command under test, without arguments.
 pub(crate) fn ppc() -> Command {
@@ -78,6 +79,46 @@ pub(crate) fn run_with_input<S: AsRef<OsStr>>(
     output
 }
 
+/// Runs the command and kills it with signal 9 after `delay`, unless it has ended by then.
+pub(crate) fn run_and_kill<S: AsRef<OsStr>>(
+    args: impl IntoIterator<Item = S>,
+    delay: Duration,
+) -> Output {
+    let mut child = ppc()
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(delay);
+    // It may have ended by itself.
+    let _ = child.kill();
+    child.wait_with_output().unwrap()
+}
+
+/// How often each test kills the command: `PPC_KILLS` times, or `few` where that is not set.
+pub(crate) fn kill_rounds(few: u64) -> u64 {
+    let rounds = std::env::var("PPC_KILLS").ok();
+    rounds.and_then(|rounds| rounds.parse().ok()).unwrap_or(few)
+}
+
+/// Numbers that look random, the same for the same seed.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % end
+    }
+}
+
 /// A command line.
 pub(crate) fn args<const N: usize>(parts: [&dyn AsRef<OsStr>; N]) -> [OsString; N] {
     parts.map(|part| part.as_ref().to_owned())
@@ -92,6 +133,13 @@ impl Scene {
     pub(crate) fn new() -> Self {
         Self {
             dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// A temporary directory below `parent`.
+    pub(crate) fn below(parent: &Path) -> Self {
+        Self {
+            dir: tempfile::tempdir_in(parent).unwrap(),
         }
     }
 
