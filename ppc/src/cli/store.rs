@@ -46,6 +46,15 @@ impl StoreArgs {
 
 /// Says what to do about a store that is not there, in words of this command.
 fn explain_open(error: Error, store: &Path) -> Failure {
+    if error.kind() == ErrorKind::ReadOnly {
+        let mut explained = Error::new(ErrorKind::ReadOnly, error.message())
+            .at_path(error.path().unwrap_or(store))
+            .with_remedy("this command writes; make the file system writable");
+        if let Some(cause) = std::error::Error::source(&error) {
+            explained = explained.with_source(cause.to_string());
+        }
+        return explained.into();
+    }
     let no_store =
         error.kind() == ErrorKind::NotFound && error.path().is_none_or(|path| path == store);
     if !no_store {

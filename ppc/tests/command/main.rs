@@ -9,6 +9,7 @@
 
 mod answers;
 mod damage;
+mod disk;
 mod killed;
 mod resume;
 mod round_trip;
