@@ -22,8 +22,8 @@ use super::store::{StoreArgs, StoringArgs};
 /// Store the files of folders, Parquet datasets, tar archives and git repositories
 ///
 /// Makes the store if there is none. Each SOURCE is a folder, a single file, a Parquet file or a tar
-/// archive (plain, gz, zst, xz), which is told from its contents, or git:PATH, a repository with all
-/// versions of all files. A content that comes again, under whatever name, is stored once. Every hash is
+/// archive (plain, gz, zst, xz, bz2), which is told from its contents, or git:PATH, a repository with
+/// all versions of all files. A content that comes again, under whatever name, is stored once. Every hash is
 /// recomputed, and stated hashes that differ are reported.
 ///
 /// An import can be stopped at any moment, with Ctrl-C or harder, and run again: it skips what it

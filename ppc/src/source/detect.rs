@@ -26,6 +26,7 @@ const TAR_ENDINGS: &[&str] = &[
     ".txz",
     ".tar.bz2",
     ".tbz2",
+    ".tbz",
 ];
 
 /// An input as a user names it: a path, or `format:path`.

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
+use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
@@ -23,6 +24,9 @@ const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const XZ_MAGIC: &[u8] = b"\xfd7zXZ\0";
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const BZIP2_MAGIC: &[u8] = b"BZh";
+/// What follows in a bzip2 stream: pi before a block, its root at the end of an empty stream.
+const BZIP2_BLOCK: &[u8] = &[0x31, 0x41, 0x59, 0x26, 0x53, 0x59];
+const BZIP2_END: &[u8] = &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90];
 
 /// The archive's bytes once decompressed, as its first bytes ask for. Bytes taken from `file` are
 /// added to `progress`.
@@ -51,11 +55,8 @@ pub(super) fn decompress(file: impl Read + 'static, progress: &Progress) -> Resu
             .map_err(cannot_read)?;
         return Ok(Box::new(decoder));
     }
-    if start.starts_with(BZIP2_MAGIC) {
-        return Err(
-            Error::new(ErrorKind::Unsupported, "archive is compressed with bzip2")
-                .with_remedy("decompress it first, with bunzip2"),
-        );
+    if is_bzip2(start) {
+        return Ok(Box::new(MultiBzDecoder::new(buffered)));
     }
     Ok(Box::new(buffered))
 }
@@ -64,6 +65,20 @@ pub(super) fn decompress(file: impl Read + 'static, progress: &Progress) -> Resu
 fn is_zstd(start: &[u8]) -> bool {
     let is_skippable = matches!(start, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
     start.starts_with(ZSTD_MAGIC) || is_skippable
+}
+
+/// Whether the bytes begin with a bzip2 stream: its magic and the size of its blocks, a digit. A tar
+/// archive, whose first bytes are a name, hardly begins so and goes on as a block does.
+fn is_bzip2(start: &[u8]) -> bool {
+    let after_magic = start.strip_prefix(BZIP2_MAGIC);
+    let Some((b'1'..=b'9', rest)) = after_magic.and_then(<[u8]>::split_first) else {
+        return false;
+    };
+    let marks = [BZIP2_BLOCK, BZIP2_END];
+    marks.iter().any(|mark| {
+        let known = rest.len().min(mark.len());
+        rest.get(..known) == mark.get(..known)
+    })
 }
 
 /// Whether a file with this beginning, once decompressed, begins with a tar header. Anything that

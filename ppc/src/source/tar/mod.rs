@@ -1,5 +1,5 @@
 //! The regular files of a tar archive: plain, or compressed with gzip (as `.crate` files are),
-//! zstd or xz, told apart by their first bytes.
+//! zstd, xz or bzip2, told apart by their first bytes.
 //!
 //! The archive is streamed once, so its order is the order of the files. GNU long names and pax
 //! paths are understood; links, devices and pax sparse files are reported as
