@@ -114,6 +114,7 @@ enum Command {
 /// Runs the command of this process.
 pub(crate) fn main() -> ExitCode {
     interrupt::install();
+    silence_caught_panics();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refuse_usage(&error),
@@ -127,6 +128,16 @@ pub(crate) fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(global.json),
     }
+}
+
+/// Keeps panics that become errors off standard error, which has one line for each error.
+fn silence_caught_panics() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !ppc_store::source::panics_become_errors() {
+            print(panic);
+        }
+    }));
 }
 
 fn run(cli: Cli, out: &mut Output) -> Result<(), Failure> {

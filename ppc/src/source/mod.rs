@@ -38,7 +38,7 @@ pub use directory::DirectorySource;
 #[cfg(feature = "git")]
 pub use git::GitSource;
 pub use item::{Origin, Place, Problem, ProblemKind, SourceFile, SourceItem, StatedHash};
-pub use parquet::{ColumnMapping, ParquetSource};
+pub use parquet::{ColumnMapping, ParquetSource, panics_become_errors};
 pub use progress::Progress;
 pub use tar::TarSource;
 

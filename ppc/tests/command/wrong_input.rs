@@ -177,6 +177,54 @@ fn a_parquet_file_cut_short_leaves_no_store_and_one_line() {
     assert!(line.starts_with("py.a."), "{line}");
 }
 
+/// A Parquet file whose damage makes the decoder panic brought the panic's message and backtrace to
+/// standard error, before the one line that is due.
+#[test]
+fn a_damaged_parquet_file_gets_one_line_even_if_its_decoder_panics() {
+    use ppc_store::source::{SourceOptions, SourceSpec, open_source, panics_become_errors};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static CAUGHT: AtomicUsize = AtomicUsize::new(0);
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if panics_become_errors() {
+            CAUGHT.fetch_add(1, Ordering::SeqCst);
+        } else {
+            print(panic);
+        }
+    }));
+
+    let scene = Scene::new();
+    let parquet = scene.path("rows.parquet");
+    let rows: [&[&[u8]]; 3] = [&[b"one", b"a.py"], &[b"two", b"b.py"], &[b"one", b"c.py"]];
+    write_parquet(&parquet, &["content", "path"], &rows);
+    let whole = fs::read(&parquet).unwrap();
+    let mut damages = Vec::new();
+    for at in 4..whole.len() - 8 {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x80;
+        fs::write(&parquet, &bytes).unwrap();
+        let before = CAUGHT.load(Ordering::SeqCst);
+        let source = open_source(
+            &SourceSpec::parse(parquet.as_os_str()),
+            &SourceOptions::default(),
+        );
+        let is_refused = source
+            .and_then(|mut source| source.read(&mut |_| Ok(())))
+            .is_err();
+        let is_panic = CAUGHT.load(Ordering::SeqCst) > before;
+        damages.extend(is_refused.then_some((is_panic, bytes)));
+    }
+    // Those that panic first, and a few of the others.
+    damages.sort_by_key(|(is_panic, _)| !is_panic);
+    assert!(damages.len() > 20);
+    for (_, bytes) in damages.iter().take(20) {
+        fs::write(&parquet, bytes).unwrap();
+        let line = fail(1, args([&"import", &scene.store(), &parquet]));
+        assert!(line.contains("rows.parquet"), "{line}");
+    }
+}
+
 #[test]
 fn unknown_columns_are_named_with_those_there_are() {
     let scene = Scene::new();

@@ -2,8 +2,10 @@
 //!
 //! The crate allocates what a page header claims, up to 2 GiB, before it looks at the page. Here
 //! no range beyond the file's end is read, and a page that claims to expand more than its codec
-//! can is refused before it is decoded. What still makes the crate panic becomes an error.
+//! can is refused before it is decoded. What still makes the crate panic becomes an error; a
+//! program's panic hook learns from [`panics_become_errors`] that there is nothing to say.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -131,13 +133,27 @@ fn page_sizes(header: &[u8]) -> Option<(u64, u64)> {
     Some((stored, raw))
 }
 
+thread_local! {
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is in a decoder whose panics are caught and become errors. A panic hook
+/// that prints may stay silent then: the error will say everything.
+#[must_use]
+pub fn panics_become_errors() -> bool {
+    // A thread that is ending decodes nothing.
+    IS_GUARDED.try_with(Cell::get).unwrap_or(false)
+}
+
 /// Runs a piece of the `parquet` crate; its errors and panics become one of ours, `what` failed.
 pub(super) fn guarded<T>(
     what: &dyn Fn() -> String,
     run: impl FnOnce() -> Result<T, ParquetError>,
 ) -> Result<T> {
     // Nothing is used again after a panic: the reader in question is dropped with the error.
+    IS_GUARDED.set(true);
     let outcome = catch_unwind(AssertUnwindSafe(run));
+    IS_GUARDED.set(false);
     let damaged = |cause: String| {
         Error::corruption(what())
             .with_source(cause.replace(char::is_control, " "))
@@ -157,6 +173,22 @@ pub(super) fn guarded<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_error_and_the_hook_can_tell() {
+        assert!(!panics_become_errors());
+        let what = || "cannot read".to_owned();
+        let outcome = guarded::<()>(&what, || {
+            assert!(panics_become_errors());
+            panic!("index out of\nbounds")
+        });
+        let message = outcome.unwrap_err().to_string();
+        assert!(
+            message.contains("cannot read: index out of bounds"),
+            "{message}"
+        );
+        assert!(!panics_become_errors());
+    }
 
     #[test]
     fn page_sizes_are_read_from_the_header_or_not_at_all() {

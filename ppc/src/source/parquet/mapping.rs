@@ -124,6 +124,17 @@ impl ColumnMapping {
                 .extend(usable(name).map(|name| (name, *kind)));
         }
         let missing = if mapping.content.is_empty() {
+            if let Some(list) = list_of_files(schema) {
+                return Err(Error::invalid_input(format!(
+                    "column {} is a list of files without their contents, and no other column is \
+                     known to hold content",
+                    quote(list.as_bytes())
+                ))
+                .with_remedy(
+                    "fetch the contents that its ids name, and import those; a file of one row for \
+                     each file, with a content column, can be read",
+                ));
+            }
             "content"
         } else if mapping.paths.is_empty() && mapping.name.is_none() {
             "the file's path or name"
@@ -216,12 +227,33 @@ fn check_column(schema: &SchemaDescriptor, column: usize) -> Result<()> {
     }
     if descriptor.max_rep_level() > 0 {
         return Err(Error::invalid_input(format!(
-            "column {} is a list: one row would hold several files",
+            "column {} is a list: a row would hold several files, and rows are read as one file each",
             quote(name.as_bytes())
         ))
-        .with_remedy("unnest the list into rows first"));
+        .with_remedy("unnest the list into rows of one file each first"));
     }
     Ok(())
+}
+
+/// A list of structures with hashes of contents and no contents, as in the files of The Stack v2
+/// whose name says that they hold ids.
+fn list_of_files(schema: &SchemaDescriptor) -> Option<String> {
+    let columns = schema.columns().iter();
+    let mut lists = columns.filter(|column| column.max_rep_level() > 0);
+    let ids = lists.clone().find_map(|column| {
+        let path = column.path().parts();
+        let (field, rest) = path.split_last()?;
+        let is_hash = HASH_COLUMNS.iter().any(|(name, _)| name == field);
+        (is_hash && rest.len() > 1).then(|| path.first().cloned())?
+    })?;
+    let holds_content = lists.any(|column| {
+        let path = column.path().parts();
+        path.first() == Some(&ids)
+            && path
+                .last()
+                .is_some_and(|field| CONTENT_COLUMNS.contains(&field.as_str()))
+    });
+    (!holds_content).then_some(ids)
 }
 
 /// The columns of a file, for a message.

@@ -31,6 +31,7 @@ use guard::{GuardedFile, guarded};
 use mapping::ResolvedColumns;
 use stated::HashColumn;
 
+pub use guard::panics_become_errors;
 pub use mapping::ColumnMapping;
 
 const MAGIC: &[u8; 4] = b"PAR1";

@@ -364,6 +364,14 @@ fn unknown_and_unusable_columns_are_named_with_those_there_are() {
     let bytes = file(schema, plain(), vec![]);
     assert!(refused(&bytes, &mapped("content=content")).contains("is a list"));
 
+    let ids = "message m { required binary repo_name; optional group files (LIST) { repeated group \
+               list { optional group element { optional binary blob_id; optional binary path; } } } }";
+    let message = refused(&file(ids, plain(), vec![]), &SourceOptions::default());
+    assert!(
+        message.contains("\"files\" is a list of files without their contents"),
+        "{message}"
+    );
+
     let schema = "message m { optional binary content; }";
     let bytes = file(schema, plain(), vec![vec![Cells::text(["x"])]]);
     assert!(refused(&bytes, &SourceOptions::default()).contains("path or name"));
