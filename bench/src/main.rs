@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
+use ppc_bench::measure::MeterArguments;
 use ppc_store::archive::{Archive, ArchiveOptions, Id, Selection};
 use ppc_store::{ContentHash, Result};
 use rand::rngs::StdRng;
@@ -35,16 +36,22 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Tell what this machine can measure (time, instructions, memory, energy), and why not the
+    /// rest.
+    Meter(MeterArguments),
 }
 
 fn main() -> ExitCode {
-    let Command::Gets {
-        store,
-        count,
-        cache_mib,
-        seed,
-    } = Arguments::parse().command;
-    match gets(&store, count, cache_mib << 20, seed) {
+    let result = match Arguments::parse().command {
+        Command::Gets {
+            store,
+            count,
+            cache_mib,
+            seed,
+        } => gets(&store, count, cache_mib << 20, seed),
+        Command::Meter(arguments) => arguments.run(),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ppc-bench: {error}");

@@ -13,34 +13,100 @@
 //! 3. What the start of a probe itself does lies before the first reading of processor time, what
 //!    its stop does lies after the last.
 
+mod command;
+mod counters;
 mod energy;
 mod machine;
 mod process;
+mod survey;
 
+use std::fmt;
+use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use ppc_store::Result;
+use ppc_store::{Error, ErrorKind, Result};
+use serde::Serialize;
 
-pub use self::energy::PowerModel;
+pub use self::command::MeterArguments;
+use self::counters::{Kind, Running};
+pub use self::energy::{DomainWatts, Idle, PowerModel};
+pub use self::survey::Survey;
 use crate::results::Costs;
 
 /// What can be measured on this machine.
 #[derive(Debug)]
 pub struct Meter {
     roots: Roots,
+    instructions: Result<(), Refusal>,
+    cycles: Result<(), Refusal>,
     energy: energy::Source,
+    energy_refusals: Vec<Refusal>,
 }
 
 impl Meter {
-    /// Looks for an energy meter: the kernel's counters first, then `model`, the watts that the
-    /// user states. Without any of them, energy is unavailable and says why.
+    /// Looks for an energy meter: perf's `power` PMU, then powercap, then `model`, the watts that
+    /// the user states. Without any of them energy is unavailable, and the figures say why.
     #[must_use]
     pub fn detect(model: Option<PowerModel>) -> Self {
-        let roots = Roots::default();
+        Self::detect_in(Roots::default(), model)
+    }
+
+    fn detect_in(roots: Roots, model: Option<PowerModel>) -> Self {
+        let (energy, energy_refusals) = energy::Source::detect(&roots, model);
         Self {
-            energy: energy::Source::detect(model),
+            instructions: counters::availability(Kind::Instructions, &roots),
+            cycles: counters::availability(Kind::Cycles, &roots),
+            energy,
+            energy_refusals,
             roots,
         }
+    }
+
+    /// Sleeps for `duration` and measures what the machine draws meanwhile: the baseline to take
+    /// before and after a run, see [`Energy::with_idle`](crate::results::Energy::with_idle). Empty
+    /// where energy is not measured.
+    ///
+    /// # Errors
+    ///
+    /// When an energy counter that could be read at [`Meter::detect`] no longer can.
+    pub fn idle(&self, duration: Duration) -> Result<Idle> {
+        self.energy.idle(duration)
+    }
+
+    fn counter_refusals(&self) -> Vec<Refusal> {
+        let counters = [&self.instructions, &self.cycles];
+        let refused = counters
+            .into_iter()
+            .filter_map(|counter| counter.as_ref().err());
+        refused.cloned().collect()
+    }
+}
+
+/// A meter that this machine does not have, or does not open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// `instructions`, `cycles`, `perf`, `powercap` or `model`.
+    pub meter: String,
+    /// Why not.
+    pub reason: String,
+    /// What would help.
+    pub remedy: String,
+}
+
+impl Refusal {
+    fn new(meter: &str, reason: impl Into<String>, remedy: &str) -> Self {
+        Self {
+            meter: meter.to_owned(),
+            reason: reason.into(),
+            remedy: remedy.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.meter, self.reason, self.remedy)
     }
 }
 
@@ -49,23 +115,33 @@ impl Meter {
 pub struct Probe<'a> {
     meter: &'a Meter,
     memory: process::PeakMemory,
+    instructions: Option<Running>,
+    cycles: Option<Running>,
     energy: energy::Start,
     cpu_seconds: f64,
 }
 
 impl<'a> Probe<'a> {
     /// Begins to measure. Everything this process does until [`Probe::stop`] counts, on whatever
-    /// thread.
+    /// thread, whether it ran before or starts later.
     ///
     /// # Errors
     ///
     /// When a counter that could be read at [`Meter::detect`] no longer can.
     pub fn start(meter: &'a Meter) -> Result<Self> {
         let memory = process::PeakMemory::start(&meter.roots);
-        let energy = meter.energy.start();
+        let count = |available: &Result<(), Refusal>, kind| {
+            let running = available
+                .is_ok()
+                .then(|| Running::start(kind, &meter.roots));
+            running.transpose().map_err(lost_counter)
+        };
+        let energy = meter.energy.start()?;
         Ok(Self {
             meter,
             memory,
+            instructions: count(&meter.instructions, Kind::Instructions)?,
+            cycles: count(&meter.cycles, Kind::Cycles)?,
             energy,
             cpu_seconds: process::cpu_seconds(),
         })
@@ -79,16 +155,31 @@ impl<'a> Probe<'a> {
     /// When a counter that could be read at the start no longer can.
     pub fn stop(self) -> Result<Costs> {
         let cpu_seconds = process::cpu_seconds() - self.cpu_seconds;
-        let energy = self.meter.energy.stop(&self.energy, cpu_seconds);
+        let count = |running: Option<Running>| {
+            let count = running.map(Running::stop).transpose();
+            count.map(Option::flatten).map_err(lost_counter)
+        };
+        let cycles = count(self.cycles)?;
+        let instructions = count(self.instructions)?;
+        let energy = self.meter.energy.stop(&self.energy, cpu_seconds)?;
         Ok(Costs {
             cpu_seconds,
-            instructions: None,
-            cycles: None,
+            instructions,
+            cycles,
             peak_resident_bytes: self.memory.stop(),
             decoded_bytes: None,
             energy,
         })
     }
+}
+
+fn lost_counter(error: io::Error) -> Error {
+    Error::new(
+        ErrorKind::Io,
+        "a counter of instructions or cycles was lost",
+    )
+    .with_remedy("see what `ppc-bench meter` says now")
+    .with_source(error)
 }
 
 /// Where the kernel's files lie; a test has its own.
@@ -172,6 +263,10 @@ mod tests {
             fs::read_to_string(self.0.path().join(path)).unwrap()
         }
 
+        pub(super) fn remove(&self, path: &str) {
+            fs::remove_file(self.0.path().join(path)).unwrap();
+        }
+
         /// Makes a file that nobody can read or write, root neither.
         pub(super) fn deny(&self, path: &str) {
             fs::create_dir_all(self.0.path().join(path)).unwrap();
@@ -202,14 +297,16 @@ mod tests {
 
     #[test]
     fn energy_is_modelled_only_by_the_users_watts() {
-        let meter = Meter {
-            roots: Roots::default(),
-            energy: energy::Source::Model("idle=20,core=5".parse().unwrap()),
-        };
+        let tree = Tree::new();
+        let meter = Meter::detect_in(tree.roots(), Some("idle=20,core=5".parse().unwrap()));
         let costs = Probe::start(&meter).unwrap().stop().unwrap();
         assert_eq!(costs.energy.class, EnergyClass::Modelled);
         assert_eq!(costs.energy.domains.len(), 1);
         assert_eq!(costs.energy.domains[0].domain, "model");
         assert!(costs.energy.domains[0].joules > 0.0);
+        let meter = Meter::detect_in(tree.roots(), None);
+        let costs = Probe::start(&meter).unwrap().stop().unwrap();
+        assert_eq!(costs.energy.class, EnergyClass::Unavailable);
+        assert!(costs.energy.domains.is_empty());
     }
 }

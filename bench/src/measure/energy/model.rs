@@ -1,7 +1,7 @@
-//! Energy of a run: measured, modelled by the user's watts, or unavailable.
+//! Energy computed from processor time by the watts that the user states.
 
+use std::fmt;
 use std::str::FromStr;
-use std::time::Instant;
 
 use crate::results::{Energy, EnergyClass, EnergyDomain};
 
@@ -17,13 +17,10 @@ pub struct PowerModel {
 }
 
 impl PowerModel {
-    fn energy(self, seconds: f64, cpu_seconds: f64) -> Energy {
+    pub(super) fn energy(self, seconds: f64, cpu_seconds: f64) -> Energy {
         Energy {
             class: EnergyClass::Modelled,
-            source: format!(
-                "the user's model: {} W idle and {} W for each busy core",
-                self.idle_watts, self.busy_core_watts
-            ),
+            source: self.to_string(),
             domains: vec![EnergyDomain {
                 domain: "model".to_owned(),
                 package: 0,
@@ -31,6 +28,16 @@ impl PowerModel {
                 idle_watts: None,
             }],
         }
+    }
+}
+
+impl fmt::Display for PowerModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the user's model: {} W idle and {} W for each busy core",
+            self.idle_watts, self.busy_core_watts
+        )
     }
 }
 
@@ -70,49 +77,6 @@ impl FromStr for PowerModel {
             (Some(_), Some(_)) => Err("a machine that draws nothing needs no model".to_owned()),
             (None, _) => Err("idle is missing; write idle=30,core=7.5".to_owned()),
             (_, None) => Err("core is missing; write idle=30,core=7.5".to_owned()),
-        }
-    }
-}
-
-/// Where the figures come from.
-#[derive(Debug)]
-pub(super) enum Source {
-    /// Computed from processor time.
-    Model(PowerModel),
-    /// Nowhere, and why.
-    Unavailable(String),
-}
-
-/// The state of the source when a run began.
-#[derive(Debug)]
-pub(super) struct Start {
-    at: Instant,
-}
-
-impl Source {
-    pub(super) fn detect(model: Option<PowerModel>) -> Self {
-        model.map_or_else(
-            || {
-                Self::Unavailable(
-                    "this build reads no energy counters, and no power model was stated".to_owned(),
-                )
-            },
-            Self::Model,
-        )
-    }
-
-    pub(super) fn start(&self) -> Start {
-        Start { at: Instant::now() }
-    }
-
-    pub(super) fn stop(&self, start: &Start, cpu_seconds: f64) -> Energy {
-        match self {
-            Self::Model(model) => model.energy(start.at.elapsed().as_secs_f64(), cpu_seconds),
-            Self::Unavailable(reason) => Energy {
-                class: EnergyClass::Unavailable,
-                source: reason.clone(),
-                domains: Vec::new(),
-            },
         }
     }
 }
