@@ -36,6 +36,10 @@ pub enum Phase {
     /// Reading sources.
     #[default]
     Reading,
+    /// Reading lists of names.
+    ReadingNames,
+    /// Writing what was read of them in order.
+    SortingNames,
     /// Sorting, compressing and committing what was read.
     Committing,
     /// Merging what was committed in several runs.
@@ -60,6 +64,8 @@ impl Phase {
     pub fn name(self) -> &'static str {
         match self {
             Self::Reading => "reading",
+            Self::ReadingNames => "reading names",
+            Self::SortingNames => "sorting names",
             Self::Committing => "committing",
             Self::Merging => "merging",
             Self::Writing => "writing",
@@ -116,6 +122,8 @@ pub enum ProblemKind {
     /// A source could not give the item.
     #[cfg(feature = "transfer")]
     Source(source::ProblemKind),
+    /// A row of a list of names is none.
+    BadNameRow,
     /// What was asked for is not in the store.
     Missing,
     /// The store could not take the item.
@@ -132,6 +140,7 @@ impl ProblemKind {
             Self::HashMismatch => "hash-mismatch",
             #[cfg(feature = "transfer")]
             Self::Source(kind) => kind.name(),
+            Self::BadNameRow => "bad-name-row",
             Self::Missing => "missing",
             Self::Refused => "refused",
             Self::Damage => "damage",

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use ppc_engine::VALUE_BYTES_MAX;
 use ppc_store::archive::ArchiveOptions;
+use ppc_store::import::names::Names;
 use ppc_store::import::{self, ImportOptions, ImportReport, MEMORY_BYTES_MIN, Sources};
 use ppc_store::source::{SourceOptions, SourceSpec};
 use ppc_store::{Error, ErrorKind, HashKind, HashKinds};
@@ -23,8 +25,9 @@ use super::store::{StoreArgs, StoringArgs};
 ///
 /// Makes the store if there is none. Each SOURCE is a folder, a single file, a Parquet file or a tar
 /// archive (plain, gz, zst, xz, bz2), which is told from its contents, or git:PATH, a repository with
-/// all versions of all files. A content that comes again, under whatever name, is stored once. Every hash is
-/// recomputed, and stated hashes that differ are reported.
+/// all versions of all files. A content that comes again, under whatever name, is stored once, under
+/// its first name, or under the one that --names has for it. Every hash is recomputed, and stated
+/// hashes that differ are reported.
 ///
 /// An import can be stopped at any moment, with Ctrl-C or harder, and run again: it skips what it
 /// has committed, and ends as if it had never been stopped.
@@ -39,6 +42,8 @@ Examples:
       ppc import code.ppc rows.parquet --columns content=body,path=file,hash=digest:sha1
   All versions in a repository, smaller and slower:
       ppc import code.ppc git:linux.git --zstd-level 12 --block-size 256KiB
+  An archive whose members are named by hash, with the list of their names:
+      ppc import code.ppc python_50GiB.tar.zst --names python_50GiB.csv
   With lookups by SHA-256 as well:
       ppc import code.ppc nixpkgs/ --index sha256")]
 pub(crate) struct ImportArgs {
@@ -80,6 +85,11 @@ struct ReadingArgs {
     /// Read every SOURCE as this format
     #[arg(long, value_name = "dir|tar|parquet|git")]
     format: Option<String>,
+    /// Name contents as this CSV file says: a header, then rows with the columns swhid and filename
+    /// (or filepath); the most frequent name if there is a column occurrences, else the first. May
+    /// be compressed, and given several times. Sorted on disk, beside the store or in $TMPDIR
+    #[arg(long, value_name = "FILE.csv")]
+    names: Vec<PathBuf>,
     /// Leave out files and folders whose name begins with a dot
     #[arg(long)]
     skip_hidden: bool,
@@ -137,30 +147,61 @@ pub(crate) fn run(args: ImportArgs, global: Global, out: &mut Output) -> Result<
     archive_options.indexes = args.index.indexes()?;
     options.fit(&mut archive_options.db);
 
-    // Sources first: a wrong path should not leave an empty store behind.
+    // Sources and names first: a wrong path should not leave an empty store behind.
     let sources = open_sources(&args)?;
-    let archive = args.store.open(archive_options)?;
-    let watcher = Watcher::new(global.quiet, Some(ON_INTERRUPT));
+    let watcher = Watcher::new(global.quiet, None);
     if let Some(path) = &args.problems {
         watcher.log_problems_to(path)?;
     }
+    options.names = match read_names(&args, &options, &watcher) {
+        Ok(names) => names,
+        Err(error) => {
+            watcher.finish()?;
+            return Err(failed(error, &args.store.store));
+        }
+    };
+    let archive = args.store.open(archive_options)?;
+    watcher.finish_on_interrupt(ON_INTERRUPT);
     let outcome = import::import(&archive, sources, &options, &watcher);
     watcher.finish()?;
-    let report = match outcome {
-        Ok(report) => report,
-        Err(error) if error.kind() == ErrorKind::Cancelled => {
-            return Err(Failure::Interrupted(error.to_string()));
-        }
-        Err(error) => return Err(blame(error, &args.store.store)),
-    };
+    let report = outcome.map_err(|error| failed(error, &args.store.store))?;
     archive.close()?;
-    print(&report, out)?;
+    print(&report, options.names.as_deref(), out)?;
     if report.is_interrupted {
         return Err(Failure::Interrupted(
             "stopped early, and kept what was read; run the same command again to go on".to_owned(),
         ));
     }
     Ok(())
+}
+
+/// The names of `--names`, sorted in a temporary directory.
+fn read_names(
+    args: &ImportArgs,
+    options: &ImportOptions,
+    watcher: &Watcher,
+) -> ppc_store::Result<Option<Arc<Names>>> {
+    let lists = &args.reading.names;
+    if lists.is_empty() {
+        return Ok(None);
+    }
+    // Beside the store there should be room.
+    let directory = match std::env::var_os("TMPDIR") {
+        Some(directory) if !directory.is_empty() => PathBuf::from(directory),
+        _ => match args.store.store.parent() {
+            Some(parent) if parent != Path::new("") => parent.to_path_buf(),
+            _ => PathBuf::from("."),
+        },
+    };
+    let names = Names::read(lists, &options.names_options(directory), watcher)?;
+    Ok(Some(Arc::new(names)))
+}
+
+fn failed(error: Error, store: &Path) -> Failure {
+    match error.kind() {
+        ErrorKind::Cancelled => Failure::Interrupted(error.to_string()),
+        _ => blame(error, store),
+    }
 }
 
 /// Tells errors of the sources, which name a file elsewhere, from those of the store.
@@ -188,9 +229,9 @@ fn open_sources(args: &ImportArgs) -> Result<Sources, Failure> {
     Sources::from_specs(specs.collect(), options).map_err(Failure::Input)
 }
 
-fn print(report: &ImportReport, out: &mut Output) -> Result<(), Failure> {
+fn print(report: &ImportReport, names: Option<&Names>, out: &mut Output) -> Result<(), Failure> {
     if out.is_json() {
-        return out.json(&to_json(report));
+        return out.json(&to_json(report, names));
     }
     let files = |count: u64, bytes: u64| format!("{} files, {}", grouped(count), ByteSize(bytes));
     let mut line = |label: &str, text: String| out.line(&format!("{label:<14}{text}"));
@@ -212,6 +253,17 @@ fn print(report: &ImportReport, out: &mut Output) -> Result<(), Failure> {
             percent(report.stored_bytes(), report.raw_bytes_stored)
         ),
     )?;
+    if let Some(names) = names {
+        line(
+            "names",
+            format!(
+                "{} rows, {} left out; {} of the stored files have their name from them",
+                grouped(names.rows()),
+                grouped(names.bad_rows()),
+                grouped(report.files_named)
+            ),
+        )?;
+    }
     line(
         "duplicates",
         files(report.duplicates, report.duplicate_bytes),
@@ -245,7 +297,7 @@ fn print(report: &ImportReport, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-fn to_json(report: &ImportReport) -> serde_json::Value {
+fn to_json(report: &ImportReport, names: Option<&Names>) -> serde_json::Value {
     let problems = report.problems.iter();
     let problems: BTreeMap<&str, u64> = problems
         .map(|(kind, count)| (kind.name(), *count))
@@ -254,6 +306,9 @@ fn to_json(report: &ImportReport) -> serde_json::Value {
         "files_read": report.files_read,
         "bytes_read": report.bytes_read,
         "files_stored": report.files_stored,
+        "files_named": report.files_named,
+        "name_rows": names.map(Names::rows),
+        "bad_name_rows": names.map(Names::bad_rows),
         "raw_bytes_stored": report.raw_bytes_stored,
         "stored_bytes": report.stored_bytes(),
         "duplicates": report.duplicates,

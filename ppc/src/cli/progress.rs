@@ -26,8 +26,6 @@ const PROBLEMS_PRINTED_MAX: u64 = 20;
 /// Watches one operation on behalf of the person at the terminal.
 pub(crate) struct Watcher {
     state: Mutex<State>,
-    /// What to say at the first Ctrl-C; none for an operation with nothing to finish.
-    on_first_interrupt: Option<&'static str>,
 }
 
 struct State {
@@ -37,6 +35,8 @@ struct State {
     problems: HashMap<ProblemKind, u64>,
     problem_log: Option<BufWriter<File>>,
     interrupts_seen: usize,
+    /// What to say at the first Ctrl-C; none for an operation with nothing to finish.
+    on_first_interrupt: Option<&'static str>,
 }
 
 enum Display {
@@ -72,9 +72,14 @@ impl Watcher {
                 problems: HashMap::new(),
                 problem_log: None,
                 interrupts_seen: 0,
+                on_first_interrupt,
             }),
-            on_first_interrupt,
         }
+    }
+
+    /// From here on there is something to finish at the first Ctrl-C; says `notice` then.
+    pub(crate) fn finish_on_interrupt(&self, notice: &'static str) {
+        self.state().on_first_interrupt = Some(notice);
     }
 
     /// Writes every problem to `path` as well, a JSON document a line.
@@ -142,10 +147,10 @@ impl Observer for Watcher {
         if requests == 0 {
             return Wish::GoOn;
         }
-        let Some(notice) = self.on_first_interrupt else {
+        let mut state = self.state();
+        let Some(notice) = state.on_first_interrupt else {
             return Wish::Abandon;
         };
-        let mut state = self.state();
         if state.interrupts_seen == 0 {
             state.say(notice);
         }

@@ -141,6 +141,7 @@ impl<'a> Loader<'a> {
             return Ok(());
         }
         self.report.files_stored += 1;
+        self.report.files_named += u64::from(hashed.is_named);
         self.report.raw_bytes_stored += bytes;
         self.bulk()?.put(&hashed.key, &hashed.hashes, content)
     }

@@ -15,10 +15,14 @@
 //! 3. Bytes in flight, in the bulk loader and in the set of hashes stay within shares of one
 //!    budget, [`ImportOptions::memory_bytes`].
 //!
+//! A content that comes under several names is stored under the first, or under the one that a list
+//! of names has for it: see [`names`].
+//!
 //! Every hash is recomputed. A stated hash that differs is reported and counted; the content is
 //! stored under its true hash, or left out with [`ImportOptions::reject_mismatches`].
 
 mod loader;
+pub mod names;
 mod reader;
 mod report;
 mod seen;
@@ -27,6 +31,7 @@ mod sources;
 mod tests;
 mod worker;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
@@ -62,6 +67,8 @@ pub struct ImportOptions {
     /// lost when the process dies; each commit makes tables that overlap the earlier ones, which
     /// compaction then merges. Default 16 GiB.
     pub commit_bytes: u64,
+    /// Names that contents get instead of those they have in the sources. None by default.
+    pub names: Option<Arc<names::Names>>,
 }
 
 impl Default for ImportOptions {
@@ -71,6 +78,7 @@ impl Default for ImportOptions {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             reject_mismatches: false,
             commit_bytes: 16 << 30,
+            names: None,
         }
     }
 }
@@ -85,6 +93,18 @@ impl ImportOptions {
         db.memtable_bytes = db.memtable_bytes.min(share * 4);
         db.read_mode = ReadMode::Pread;
         db.compression_threads = self.threads;
+    }
+
+    /// How to read lists of names within [`Self::memory_bytes`], before the import begins; the
+    /// result is for [`Self::names`]. They are sorted in a temporary directory below `directory`.
+    #[must_use]
+    pub fn names_options(&self, directory: impl Into<std::path::PathBuf>) -> names::NamesOptions {
+        names::NamesOptions {
+            directory: directory.into(),
+            memory_bytes: Shares::of(self.memory_bytes).loader,
+            cache_bytes: usize::try_from(self.memory_bytes / 50).unwrap_or(usize::MAX),
+            threads: self.threads,
+        }
     }
 
     /// Fails on values outside the documented ranges, naming the option.

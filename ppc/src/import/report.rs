@@ -17,6 +17,8 @@ pub struct ImportReport {
     pub files_stored: u64,
     /// Their bytes.
     pub raw_bytes_stored: u64,
+    /// Those of them whose name came from [`super::ImportOptions::names`].
+    pub files_named: u64,
     /// Files whose content came earlier in this import.
     pub duplicates: u64,
     /// Their bytes.

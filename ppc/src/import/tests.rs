@@ -165,6 +165,29 @@ fn the_first_name_wins_however_many_threads_there_are() {
 }
 
 #[test]
+fn a_listed_name_goes_before_those_of_the_sources() {
+    let dir = tempfile::tempdir().unwrap();
+    let list = dir.path().join("names.csv");
+    let swhid = crate::Swhid::content(Sha1Git::of(b"one"));
+    std::fs::write(&list, format!("swhid,filename\n{swhid},listed.py\n")).unwrap();
+    let mut options = ImportOptions::default();
+    let names_options = options.names_options(dir.path());
+    let listed = names::Names::read(&[list], &names_options, &Unobserved).unwrap();
+    options.names = Some(Arc::new(listed));
+    let items = vec![
+        file(0, "a.c", b"one", &[]),
+        file(1, "b.c", b"two", &[]),
+        file(2, "c.c", b"one", &[]),
+    ];
+    let archive = archive();
+    let report = run(&archive, items, &options, &Unobserved).unwrap();
+    assert_eq!((report.files_stored, report.files_named), (2, 1));
+    let names = names(&archive);
+    assert!(names[0].starts_with("c.b.swh:"), "{names:?}");
+    assert!(names[1].starts_with("py.listed.swh:"), "{names:?}");
+}
+
+#[test]
 fn wrong_stated_hashes_are_reported_and_on_request_left_out() {
     let right = StatedHash::Known(ContentHash::Sha1Git(Sha1Git::of(b"right")));
     let wrong = StatedHash::Known(ContentHash::Sha1Git(Sha1Git::of(b"other")));

@@ -6,7 +6,7 @@ use crossbeam_channel::{Receiver, Sender};
 
 use super::Context;
 use crate::Result;
-use crate::archive::{Archive, check_length};
+use crate::archive::check_length;
 use crate::budget::Permit;
 use crate::hash::{HashKinds, Hashes, Sha1Git};
 use crate::key::PpcKey;
@@ -61,16 +61,17 @@ pub(super) struct Hashed {
     pub(super) key: PpcKey,
     pub(super) hashes: Hashes,
     pub(super) is_present: bool,
+    /// Whether the name in the key is from the list of names, not from the source.
+    pub(super) is_named: bool,
 }
 
 /// Hashes batches until there are no more, or nobody wants them.
 pub(super) fn run(context: Context<'_>, batches: &Receiver<Batch>, hashed: &Sender<HashedBatch>) {
-    let archive = context.archive;
-    let indexes = archive.indexes();
+    let indexes = context.archive.indexes();
     for batch in batches {
         let commits_seen = context.commits.load(Ordering::Acquire);
         let hash_item = |item| match item {
-            SourceItem::File(file) => HashedItem::File(hash(archive, indexes, file)),
+            SourceItem::File(file) => HashedItem::File(hash(context, indexes, file)),
             SourceItem::Problem(problem) => HashedItem::Problem(problem),
         };
         let done = HashedBatch {
@@ -85,7 +86,7 @@ pub(super) fn run(context: Context<'_>, batches: &Receiver<Batch>, hashed: &Send
     }
 }
 
-fn hash(archive: &Archive, indexes: HashKinds, file: SourceFile) -> HashedFile {
+fn hash(context: Context<'_>, indexes: HashKinds, file: SourceFile) -> HashedFile {
     let stated_kinds = file.stated.iter().flat_map(|stated| stated.kinds().iter());
     let kinds: HashKinds = indexes.iter().chain(stated_kinds).collect();
     let hashes = Hashes::of(kinds, &file.content);
@@ -99,7 +100,7 @@ fn hash(archive: &Archive, indexes: HashKinds, file: SourceFile) -> HashedFile {
             stated: stated.clone(),
         })
         .collect();
-    let outcome = find(archive, &file, hashes);
+    let outcome = find(context, &file, hashes);
     HashedFile {
         file,
         outcome,
@@ -121,14 +122,19 @@ fn computed(stated: &StatedHash, hashes: &Hashes, content: &[u8]) -> String {
     texts.join(", ")
 }
 
-fn find(archive: &Archive, file: &SourceFile, hashes: Hashes) -> Result<Hashed> {
-    check_length(&file.name, file.content.len())?;
+fn find(context: Context<'_>, file: &SourceFile, hashes: Hashes) -> Result<Hashed> {
     let hash = hashes
         .sha1_git
         .unwrap_or_else(|| Sha1Git::of(&file.content));
+    let names = context.options.names.as_ref();
+    let listed = names.map(|names| names.get(hash)).transpose()?.flatten();
+    let is_named = listed.is_some();
+    let name = listed.unwrap_or_else(|| file.name.clone());
+    check_length(&name, file.content.len())?;
     Ok(Hashed {
-        key: PpcKey::new(file.name.clone(), hash)?,
+        key: PpcKey::new(name, hash)?,
         hashes,
-        is_present: archive.has_sha1_git(hash)?,
+        is_present: context.archive.has_sha1_git(hash)?,
+        is_named,
     })
 }

@@ -15,6 +15,7 @@
 //! A source is driven from one thread; its [`Progress`] may be watched from any other. To put a
 //! queue between reading and what follows, send from the callback.
 
+mod compressed;
 mod detect;
 mod directory;
 #[cfg(feature = "git")]
@@ -33,6 +34,7 @@ use ppc_engine::{Error, Result, VALUE_BYTES_MAX};
 
 use crate::text::quote;
 
+pub(crate) use compressed::decompress;
 pub use detect::{SourceSpec, open_source};
 pub use directory::DirectorySource;
 #[cfg(feature = "git")]

@@ -221,3 +221,104 @@ fn exports_take_what_is_selected() {
     assert!(line.contains("5.tar"), "{line}");
     succeed(args([&"export", &scene.store(), &dest, &"--overwrite"]));
 }
+
+/// A tar archive as Boffa et al. make them: members named by the sha1 of their content, below its
+/// first two digits; and the CSV file beside it, which knows their names.
+#[test]
+fn an_archive_named_by_hash_gets_its_names_from_the_list_beside_it() {
+    use std::io::Write;
+
+    let scene = Scene::new();
+    let files = awkward_files();
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut csv = b"swhid,file_id,length,local_path,filename,filepath\n".to_vec();
+    let mut expected = BTreeSet::new();
+    let mut done = BTreeSet::new();
+    for (path, content) in &files {
+        let name = ppc_store::key::file_name(path);
+        let hash = ppc_store::Sha1Git::of(content);
+        let swhid = ppc_store::Swhid::content(hash);
+        let id = ppc_store::HashKind::Sha1.of(content).to_string();
+        let id = id.rsplit(':').next().unwrap();
+        let local_path = format!("{}/{id}", &id[..2]);
+        if done.insert(hash) {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(content.len() as u64);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, &local_path, &content[..])
+                .unwrap();
+            expected.insert(name.to_vec());
+        }
+        let quoted = |text: &[u8]| {
+            let mut quoted = b"\"".to_vec();
+            for byte in text {
+                quoted.extend(std::iter::repeat_n(*byte, 1 + usize::from(*byte == b'"')));
+            }
+            quoted.push(b'"');
+            quoted
+        };
+        let row = format!("{swhid},{id},{},{local_path},", content.len());
+        csv.extend(row.bytes());
+        csv.extend([quoted(name), vec![b','], quoted(path), vec![b'\n']].concat());
+    }
+    csv.extend(b"not-a-swhid,0,0,0,x.c,x.c\n");
+    let archive = scene.path("python_1GiB.tar.zst");
+    let tar = tar.into_inner().unwrap();
+    fs::write(&archive, zstd::encode_all(&tar[..], 3).unwrap()).unwrap();
+    let list = scene.path("python_1GiB.csv.gz");
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&csv).unwrap();
+    fs::write(&list, gzip.finish().unwrap()).unwrap();
+
+    // A list that is none leaves nothing behind.
+    let wrong = scene.path("wrong.csv");
+    fs::write(&wrong, "file,hash\n").unwrap();
+    let line = crate::support::fail(
+        1,
+        args([&"import", &scene.store(), &archive, &"--names", &wrong]),
+    );
+    assert!(line.contains("wrong.csv"), "{line}");
+    assert!(!scene.store().exists());
+
+    let problems = scene.path("problems.jsonl");
+    let report = succeed_json(args([
+        &"import",
+        &scene.store(),
+        &archive,
+        &"--names",
+        &list,
+        &"--problems",
+        &problems,
+    ]));
+    assert_eq!(report["files_stored"], expected.len());
+    assert_eq!(report["files_named"], expected.len());
+    assert_eq!(report["name_rows"], files.len());
+    assert_eq!(report["bad_name_rows"], 1);
+    let problems = fs::read_to_string(problems).unwrap();
+    assert!(problems.contains("bad-name-row"), "{problems}");
+    assert!(
+        problems.contains(&format!("row {} ", files.len())),
+        "{problems}"
+    );
+
+    let folder = scene.path("out");
+    succeed(args([&"export", &scene.store(), &folder]));
+    let archive = ppc_store::archive::Archive::open_read_only(
+        scene.store(),
+        ppc_store::archive::ArchiveOptions::default(),
+    )
+    .unwrap();
+    let keys = archive.keys(&ppc_store::archive::Selection::All).unwrap();
+    let names: BTreeSet<Vec<u8>> = keys.map(|key| key.unwrap().name().to_vec()).collect();
+    assert_eq!(names, expected);
+    let distinct: BTreeSet<Vec<u8>> = files.into_iter().map(|(_, content)| content).collect();
+    assert_eq!(
+        contents_below(&folder).intersection(&distinct).count(),
+        distinct.len()
+    );
+    let left = fs::read_dir(scene.path("")).unwrap();
+    assert!(
+        left.flatten()
+            .all(|it| !it.file_name().to_string_lossy().starts_with(".ppc-names"))
+    );
+}

@@ -22,6 +22,7 @@ use bytes::Bytes;
 use ppc_engine::{Error, Result};
 use tar::{Archive, Entry};
 
+use super::compressed::decompress;
 use super::{Input, Place, ProblemKind, Progress, Source, SourceFile, SourceItem, SourceOptions};
 use crate::sink::PAX_NAME;
 use input::EndMark;
@@ -149,8 +150,7 @@ impl Source for TarSource {
         self.progress.restart();
         let path = &self.input.path;
         let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
-        let decompressed =
-            input::decompress(file, &self.progress).map_err(|error| error.at_path(path))?;
+        let decompressed = decompress(file, &self.progress).map_err(|error| error.at_path(path))?;
         let mut archive = Archive::new(EndMark::new(decompressed));
         let mut last_member = None;
         let entries = archive
