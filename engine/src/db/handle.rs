@@ -45,7 +45,7 @@ impl Drop for Core {
 impl Core {
     fn close(&self) -> Result<()> {
         // Needs the background threads, so it comes first.
-        let saved = self.inner.save_from_failed_log();
+        let saved = self.inner.save_from_doubtful_logs();
         if self.inner.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
@@ -164,8 +164,8 @@ impl Db {
         self.inner().sync_log()
     }
 
-    /// Closes the store for all its handles: cancels compactions, waits for running flushes, syncs the log and
-    /// releases the lock. Later calls fail with [`ErrorKind::Closed`].
+    /// Closes the store for all its handles: cancels compactions, waits for running flushes, syncs
+    /// the log and releases the lock. Later calls fail with [`ErrorKind::Closed`].
     pub fn close(&self) -> Result<()> {
         self.core.close()
     }

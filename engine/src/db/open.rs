@@ -282,8 +282,13 @@ fn recover_log(db: &DbInner, state: &ManifestState) -> Result<()> {
         db.obsolete.lock().add_logs(&logs);
         return Ok(());
     }
-    *db.write.history.lock() = report.settle(&**db.vfs(), &db.dir)?;
     write.logs = logs;
+    match report.predecessors() {
+        Some(predecessors) => *db.write.history.lock() = predecessors,
+        // A killed process left it, or one whose sync failed. The first write puts what was
+        // replayed into tables; until then the disk is left as it is, full or not.
+        None => write.distrust_log(),
+    }
     Ok(())
 }
 
@@ -319,7 +324,7 @@ fn report_replay(db: &DbInner, report: &ReplayReport) {
     }
     tracing::info!(
         dir = %db.dir.display(),
-        logs = report.valid_lengths.len(),
+        logs = report.files.len(),
         last_seq = report.last_seq.0,
         "recovered"
     );

@@ -10,7 +10,8 @@
 //! of a log that follows it with a hole between. Instead, the next writer seals the memtables and
 //! waits until they are in tables, which makes every acknowledged write durable without the failed
 //! file; then it begins a new log. While the disk is full that flush fails, and writes fail with its
-//! error; reads go on.
+//! error; reads go on. The same goes for a log found when the store is opened, unless it is known
+//! to be on the disk as far as it can be read.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -55,8 +56,8 @@ pub(super) struct WriteState {
     wal: Option<WalWriter>,
     /// Logs that hold entries of the active memtables.
     pub(super) logs: Vec<FileNumber>,
-    /// The last log failed: seal and flush before a new one is begun.
-    log_failed: bool,
+    /// The logs so far may be on the disk in part only: seal and flush before a new one is begun.
+    log_is_doubtful: bool,
     /// The newest sequence number given out.
     pub(super) last_seq: SeqNo,
     pub(super) active: HashMap<KeyspaceId, (Arc<Space>, Arc<Memtable>)>,
@@ -67,6 +68,11 @@ impl WriteState {
     pub(super) fn memory_bytes(&self) -> usize {
         let active = self.active.values();
         active.map(|(_, memtable)| memtable.memory_bytes()).sum()
+    }
+
+    /// Lets no new log follow those there are before tables hold what they hold.
+    pub(super) fn distrust_log(&mut self) {
+        self.log_is_doubtful = true;
     }
 
     /// Starts taking writes to a keyspace.
@@ -92,7 +98,7 @@ impl WritePath {
             state: Mutex::new(WriteState {
                 wal: None,
                 logs: Vec::new(),
-                log_failed: false,
+                log_is_doubtful: false,
                 last_seq,
                 active: HashMap::new(),
             }),
@@ -240,7 +246,7 @@ impl DbInner {
     /// lets itself be; from the next write on, tables hold it.
     fn abandon_log(&self, state: &mut WriteState, mut wal: WalWriter, error: &Error) {
         tracing::warn!(%error, "the write-ahead log failed and is abandoned");
-        state.log_failed = true;
+        state.distrust_log();
         // After a failed append this saves what was appended before. After a failed sync it does
         // nothing: such a file is not to be trusted again.
         if let Ok(predecessor) = wal.finish() {
@@ -248,9 +254,9 @@ impl DbInner {
         }
     }
 
-    /// Makes acknowledged writes independent of a log that failed, before a new one is begun.
-    fn recover_from_failed_log(&self, state: &mut WriteState) -> Result<()> {
-        if !state.log_failed {
+    /// Makes acknowledged writes independent of doubtful logs, before a new one is begun.
+    fn replace_doubtful_logs(&self, state: &mut WriteState) -> Result<()> {
+        if !state.log_is_doubtful {
             return Ok(());
         }
         self.seal(state);
@@ -264,7 +270,7 @@ impl DbInner {
         self.obsolete
             .lock()
             .add_logs(&std::mem::take(&mut state.logs));
-        state.log_failed = false;
+        state.log_is_doubtful = false;
         Ok(())
     }
 
@@ -274,7 +280,7 @@ impl DbInner {
             self.wait_for_room()?;
             self.seal(state);
         }
-        self.recover_from_failed_log(state)
+        self.replace_doubtful_logs(state)
     }
 
     /// Waits until every sealed memtable is in tables.
@@ -362,7 +368,7 @@ impl DbInner {
     }
 
     pub(super) fn sync_log_locked(&self, state: &mut WriteState) -> Result<()> {
-        self.recover_from_failed_log(state)?;
+        self.replace_doubtful_logs(state)?;
         let Some(mut wal) = state.wal.take() else {
             return Ok(());
         };
@@ -375,15 +381,15 @@ impl DbInner {
         Ok(())
     }
 
-    /// Writes to tables what was acknowledged, where the log that should hold it failed and no
+    /// Writes to tables what was acknowledged, where the log that should hold it is doubtful and no
     /// write came since. Before the store is closed: closing the log cannot save it.
-    pub(super) fn save_from_failed_log(&self) -> Result<()> {
+    pub(super) fn save_from_doubtful_logs(&self) -> Result<()> {
         let mut state = self.write.state.lock();
-        if !state.log_failed {
+        if !state.log_is_doubtful {
             return Ok(());
         }
         self.check_writable()?;
-        self.recover_from_failed_log(&mut state)
+        self.replace_doubtful_logs(&mut state)
     }
 
     /// Ends the log for good, when the store is closed.

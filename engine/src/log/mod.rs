@@ -20,6 +20,11 @@
 //! A record without payload is a **seal**: written after a sync, it is the witness for the records
 //! before it. Readers skip seals.
 //!
+//! Only a witness shows that a record that can be read is on the disk. After a failed sync the
+//! system takes the pages for written: the next process reads them, syncs them without an error, and
+//! still loses them when power fails. So what no witness vouches for must be written anew before
+//! anything depends on it ([`LogReader::is_witnessed`]).
+//!
 //! A file that was reopened is never appended to: whoever continues a log starts a new file.
 
 mod reader;

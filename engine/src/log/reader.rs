@@ -37,6 +37,10 @@ pub(crate) struct LogReader {
     trusted: bool,
     /// Offset of the next record.
     offset: u64,
+    /// Where the last record with a payload ends.
+    payloads_end: u64,
+    /// The largest offset that a record said was synced.
+    synced_to: u64,
     torn: bool,
     window: Vec<u8>,
     window_start: u64,
@@ -73,6 +77,8 @@ impl LogReader {
             header,
             trusted: false,
             offset: HEADER_BYTES as u64,
+            payloads_end: 0,
+            synced_to: 0,
             torn: false,
             window: Vec::new(),
             window_start: 0,
@@ -104,8 +110,8 @@ impl LogReader {
     pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
         while !self.torn && self.offset < self.end {
             let offset = self.offset;
-            let len = match self.check_record(offset)? {
-                Ok(len) => len,
+            let RecordHeader { len, synced_to, .. } = match self.check_record(offset)? {
+                Ok(header) => header,
                 Err(reason) => {
                     self.judge(offset, reason)?;
                     break;
@@ -113,7 +119,9 @@ impl LogReader {
             };
             let payload_start = offset + RECORD_HEADER_BYTES as u64;
             self.offset = payload_start + u64::from(len);
+            self.synced_to = self.synced_to.max(synced_to);
             if len > 0 {
+                self.payloads_end = self.offset;
                 let payload = self.window_at(payload_start, len as usize);
                 return Ok(Some(Record { offset, payload }));
             }
@@ -126,6 +134,16 @@ impl LogReader {
         self.offset
     }
 
+    /// Where the last record with a payload ends, as far as they were read; 0 if there is none.
+    pub(crate) fn payloads_end(&self) -> u64 {
+        self.payloads_end
+    }
+
+    /// Whether every record that was read is known to be on the disk. Asked after the last one.
+    pub(crate) fn is_witnessed(&self) -> bool {
+        self.trusted || self.payloads_end <= self.synced_to
+    }
+
     /// Bytes after the valid records, where the log was cut.
     pub(crate) fn cut_bytes(&self) -> u64 {
         if self.torn { self.end - self.offset } else { 0 }
@@ -136,8 +154,8 @@ impl LogReader {
         error.at_path(&self.path).at_offset(offset)
     }
 
-    /// The payload's length, or why there is no record at `offset`. Loads it into the window.
-    fn check_record(&mut self, offset: u64) -> Result<Result<u32, &'static str>> {
+    /// The record's header, or why there is no record at `offset`. Loads it into the window.
+    fn check_record(&mut self, offset: u64) -> Result<Result<RecordHeader, &'static str>> {
         let left = self.end - offset;
         if left < RECORD_HEADER_BYTES as u64 {
             return Ok(Err("record header is cut short"));
@@ -157,7 +175,7 @@ impl LogReader {
         if crc != header.payload_crc {
             return Ok(Err("record payload checksum mismatch"));
         }
-        Ok(Ok(header.len))
+        Ok(Ok(header))
     }
 
     /// Cuts the log at an invalid record, or fails if the record was once durable.

@@ -1,6 +1,5 @@
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::*;
 use crate::vfs::{FaultOp, FaultPlan, FaultVfs, MemVfs, PowerCut, Vfs, read_whole};
@@ -215,7 +214,7 @@ fn a_trusted_length_ends_the_log_and_vouches_for_it() {
 #[test]
 fn a_failed_append_ends_the_file_where_it_was_and_can_still_be_synced() {
     let memory = disk();
-    let faulty = FaultVfs::new(Arc::new(memory.clone()), FaultPlan::default());
+    let faulty = FaultVfs::new(memory.clone(), FaultPlan::default());
     let mut log = writer(&faulty);
     memory.sync_dir(Path::new("/logs")).unwrap();
     log.push(&[b"kept"]).unwrap();
@@ -238,7 +237,7 @@ fn a_failed_append_ends_the_file_where_it_was_and_can_still_be_synced() {
 #[test]
 fn a_failed_sync_is_never_repeated() {
     let plan = FaultPlan::once(FaultOp::Sync, 1, io::ErrorKind::Other);
-    let faulty = FaultVfs::new(Arc::new(disk()), plan);
+    let faulty = FaultVfs::new(disk(), plan);
     let mut log = writer(&faulty);
     log.push(&[b"lost"]).unwrap();
     assert_eq!(log.sync().unwrap_err().kind(), ErrorKind::Io);

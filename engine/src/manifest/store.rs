@@ -10,6 +10,8 @@
 //!    every later append fails with [`ErrorKind::Failed`], and the caller must not delete any file.
 //!    After any other failure (a full disk, above all) the disk holds the state before the append,
 //!    and the next one may succeed.
+//!    A record that was in doubt when its process ended is in doubt for the next one, however well
+//!    it reads: [`Manifest::recover`] puts a new file in force before anything depends on it.
 //! 4. Nothing is ever removed here but files that never came into force. Older manifests are the
 //!    caller's to remove, when no reader can be about to open them.
 //!
@@ -124,9 +126,10 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Opens the manifest in force. Writes nothing; unless for reading only, it syncs what it
-    /// read: a writer that was killed may have left a last record, or a `CURRENT`, that can be seen
-    /// but would not survive a power cut, and the caller is about to remove files by it.
+    /// Opens the manifest in force. Unless for reading only, it writes anew what is not known to be
+    /// on the disk: a writer that was killed, or whose sync failed, may have left a last record, or
+    /// a `CURRENT`, that can be seen but would not survive a power cut, and the caller is about to
+    /// remove files by it.
     pub(crate) fn recover(
         vfs: &Arc<dyn Vfs>,
         dir: &Path,
@@ -134,22 +137,16 @@ impl Manifest {
     ) -> Result<(Self, ManifestState)> {
         let in_force = read_current(&**vfs, dir)?;
         let path = file_path(dir, FileKind::Manifest, in_force);
-        let mut state = read_state(&**vfs, &path, in_force)?;
-        if !read_only {
-            vfs.sync_file(&path)
-                .map_err(|error| Error::io("sync", &path, error))?;
-            vfs.sync_dir(dir)
-                .map_err(|error| Error::io("sync directory of", dir, error))?;
-        }
+        let (mut state, is_witnessed) = read_state(&**vfs, &path, in_force)?;
         // A number that was taken but not yet recorded when the power went is visible as a file.
         for file in list_files(&**vfs, dir)? {
             state.next_file.0 = state.next_file.0.max(file.number.0.saturating_add(1));
         }
-        let manifest = Self {
+        let mut manifest = Self {
             vfs: Arc::clone(vfs),
             dir: dir.to_path_buf(),
             numbers: Arc::new(FileNumbers::starting_at(state.next_file)),
-            state: state.clone(),
+            state,
             in_force,
             roll_bytes_min: ROLL_BYTES_MIN,
             mode: if read_only {
@@ -158,12 +155,19 @@ impl Manifest {
                 Mode::Roll
             },
         };
+        // The seal after a record is written once all that belongs to it was synced, `CURRENT`
+        // included. Without it a sync of the old file would prove nothing; see the log's head.
+        if !read_only && !is_witnessed {
+            manifest.append(&[])?;
+        }
+        let state = manifest.state.clone();
         Ok((manifest, state))
     }
 
     /// What a manifest file adds up to, whether or not `CURRENT` names it. Writes nothing.
     pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, number: FileNumber) -> Result<ManifestState> {
-        read_state(vfs, &file_path(dir, FileKind::Manifest, number), number)
+        let (state, _) = read_state(vfs, &file_path(dir, FileKind::Manifest, number), number)?;
+        Ok(state)
     }
 
     /// Makes all edits durable as one, together with the file numbers taken so far. On an error
@@ -338,8 +342,8 @@ fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<FileNumber> {
     }
 }
 
-/// Replays a manifest from its snapshot on.
-fn read_state(vfs: &dyn Vfs, path: &Path, number: FileNumber) -> Result<ManifestState> {
+/// Replays a manifest from its snapshot on, and tells whether all of it is known to be on the disk.
+fn read_state(vfs: &dyn Vfs, path: &Path, number: FileNumber) -> Result<(ManifestState, bool)> {
     let opened = LogReader::open(vfs, path, LogKind::Manifest).map_err(|error| {
         if error.kind() != ErrorKind::NotFound {
             return error;
@@ -371,5 +375,5 @@ fn read_state(vfs: &dyn Vfs, path: &Path, number: FileNumber) -> Result<Manifest
         return Err(Error::corruption("manifest has lost its snapshot").at_path(path));
     }
     state.check().map_err(|error| error.at_path(path))?;
-    Ok(state)
+    Ok((state, log.is_witnessed()))
 }

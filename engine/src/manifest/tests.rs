@@ -147,7 +147,7 @@ fn what_a_killed_writer_left_is_durable_once_recovered() {
     // read. Whoever opens the store next removes files by it, so it must not vanish afterwards.
     for nth in 1..60 {
         let disk = MemVfs::new();
-        let faulty = FaultVfs::new(shared(&disk), FaultPlan::default());
+        let faulty = FaultVfs::new(disk.clone(), FaultPlan::default());
         let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
         let (mut manifest, _) = Manifest::create(&vfs, dir()).unwrap();
         faulty.arm(FaultPlan::writes_from(nth, io::ErrorKind::Other));
@@ -191,7 +191,7 @@ fn run_until_failure(vfs: &Arc<dyn Vfs>) -> (Option<ManifestState>, Option<Manif
 
 #[test]
 fn a_cut_at_any_call_leaves_the_state_before_or_after_it() {
-    let counting = FaultVfs::new(Arc::new(MemVfs::new()), FaultPlan::default());
+    let counting = FaultVfs::new(MemVfs::new(), FaultPlan::default());
     let as_vfs: Arc<dyn Vfs> = Arc::new(counting.clone());
     run_until_failure(&as_vfs);
     let calls = counting.calls();
@@ -203,7 +203,7 @@ fn a_cut_at_any_call_leaves_the_state_before_or_after_it() {
             let disk = MemVfs::new();
             let mut plan = FaultPlan::writes_from(nth, io::ErrorKind::Other);
             plan.partial_append = nth % 2 == 0;
-            let faulty: Arc<dyn Vfs> = Arc::new(FaultVfs::new(shared(&disk), plan));
+            let faulty: Arc<dyn Vfs> = Arc::new(FaultVfs::new(disk.clone(), plan));
             let (acknowledged, attempted) = run_until_failure(&faulty);
             let after = shared(&disk.power_cut(PowerCut { seed, keep_percent }));
             match (recover(&after), acknowledged) {
@@ -228,7 +228,7 @@ fn a_cut_at_any_call_leaves_the_state_before_or_after_it() {
 fn one_failing_call_never_costs_an_acknowledged_append() {
     for nth in 1..80 {
         let disk = MemVfs::new();
-        let faulty = FaultVfs::new(shared(&disk), FaultPlan::default());
+        let faulty = FaultVfs::new(disk.clone(), FaultPlan::default());
         let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
         let (mut manifest, _) = Manifest::create(&vfs, dir()).unwrap();
         manifest.append(&[create_keyspace(0)]).unwrap();
@@ -254,7 +254,7 @@ fn one_failing_call_never_costs_an_acknowledged_append() {
 #[test]
 fn appends_resume_after_a_full_disk_and_not_after_a_failed_sync() {
     let disk = MemVfs::new();
-    let faulty = FaultVfs::new(shared(&disk), FaultPlan::default());
+    let faulty = FaultVfs::new(disk.clone(), FaultPlan::default());
     let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
     let (mut manifest, _) = Manifest::create(&vfs, dir()).unwrap();
     faulty.arm(FaultPlan::writes_from(1, io::ErrorKind::StorageFull).with_partial_append());
@@ -285,7 +285,7 @@ fn a_read_only_recovery_writes_nothing() {
     let disk = MemVfs::new();
     Manifest::create(&shared(&disk), dir()).unwrap();
     let plan = FaultPlan::writes_from(1, io::ErrorKind::ReadOnlyFilesystem);
-    let read_only = FaultVfs::new(shared(&disk), plan);
+    let read_only = FaultVfs::new(disk.clone(), plan);
     let vfs: Arc<dyn Vfs> = Arc::new(read_only.clone());
     let (mut manifest, _) = Manifest::recover(&vfs, dir(), true).unwrap();
     let error = manifest.append(&[create_keyspace(0)]).unwrap_err();
@@ -453,7 +453,7 @@ fn reading_the_manifest_goes_through_positioned_reads() {
     let disk = MemVfs::new();
     Manifest::create(&shared(&disk), dir()).unwrap();
     let plan = FaultPlan::once(FaultOp::Read, 2, io::ErrorKind::Other).on(".manifest");
-    let vfs: Arc<dyn Vfs> = Arc::new(FaultVfs::new(shared(&disk), plan));
+    let vfs: Arc<dyn Vfs> = Arc::new(FaultVfs::new(disk.clone(), plan));
     let error = recover(&vfs).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     assert!(disk.open(&dir().join(CURRENT), ReadMode::Pread).is_ok());

@@ -1,9 +1,10 @@
 //! A file system that fails on purpose.
 //!
-//! Wraps another one and fails the n-th call that a [`FaultPlan`] describes, once or from then on.
+//! Wraps one in memory and fails the n-th call that a [`FaultPlan`] describes, once or from then on.
 //! The plan can be changed while files are open. A sync that failed leaves its file as Linux does:
-//! later syncs of it succeed without making anything durable, so that whoever retries a failed
-//! sync loses data in the next power cut.
+//! what it should have saved can be read, and later syncs succeed without saving it, from whichever
+//! handle or process they come. Whoever retries a failed sync, or trusts what a killed process left
+//! to be read, loses data in the next power cut.
 
 use std::io;
 use std::ops::Range;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{Advice, DirEntry, FileLock, LockKind, ReadableFile, Vfs, WritableFile};
+use super::{Advice, DirEntry, FileLock, LockKind, MemVfs, ReadableFile, Vfs, WritableFile};
 use crate::options::ReadMode;
 
 /// A kind of call that can be made to fail.
@@ -139,10 +140,10 @@ impl FaultPlan {
     }
 }
 
-/// Fails calls to another file system on purpose. Clones share the plan.
+/// Fails calls to a file system in memory on purpose. Clones share the plan.
 #[derive(Debug, Clone)]
 pub struct FaultVfs {
-    inner: Arc<dyn Vfs>,
+    inner: MemVfs,
     injector: Arc<Mutex<Injector>>,
 }
 
@@ -156,7 +157,7 @@ struct Injector {
 impl FaultVfs {
     /// Wraps a file system.
     #[must_use]
-    pub fn new(inner: Arc<dyn Vfs>, plan: FaultPlan) -> Self {
+    pub fn new(inner: MemVfs, plan: FaultPlan) -> Self {
         let injector = Injector {
             plan,
             calls: 0,
@@ -208,6 +209,14 @@ impl FaultVfs {
         Err(io::Error::new(injector.plan.error, message))
     }
 
+    /// A call that syncs a file.
+    fn call_sync(&self, path: &Path) -> io::Result<()> {
+        self.call(FaultOp::Sync, path).inspect_err(|_| {
+            // A file that has another name by now is none that anyone will read again.
+            let _ = self.inner.fail_sync(path);
+        })
+    }
+
     fn partial_append(&self) -> bool {
         self.injector.lock().plan.partial_append
     }
@@ -226,7 +235,6 @@ impl Vfs for FaultVfs {
             vfs: self.clone(),
             path: path.to_path_buf(),
             inner,
-            sync_failed: false,
         }))
     }
 
@@ -241,7 +249,7 @@ impl Vfs for FaultVfs {
     }
 
     fn sync_file(&self, path: &Path) -> io::Result<()> {
-        self.call(FaultOp::Sync, path)?;
+        self.call_sync(path)?;
         self.inner.sync_file(path)
     }
 
@@ -296,7 +304,6 @@ struct FaultWriter {
     vfs: FaultVfs,
     path: PathBuf,
     inner: Box<dyn WritableFile>,
-    sync_failed: bool,
 }
 
 impl WritableFile for FaultWriter {
@@ -312,12 +319,7 @@ impl WritableFile for FaultWriter {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        let call = self.vfs.call(FaultOp::Sync, &self.path);
-        self.sync_failed |= call.is_err();
-        call?;
-        if self.sync_failed {
-            return Ok(());
-        }
+        self.vfs.call_sync(&self.path)?;
         self.inner.sync()
     }
 }
@@ -350,12 +352,12 @@ impl ReadableFile for FaultReader {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{MemVfs, PowerCut};
+    use super::super::PowerCut;
     use super::*;
 
     fn mounted(plan: FaultPlan) -> (MemVfs, FaultVfs) {
         let memory = MemVfs::new();
-        let vfs = FaultVfs::new(Arc::new(memory.clone()), plan);
+        let vfs = FaultVfs::new(memory.clone(), plan);
         (memory, vfs)
     }
 
@@ -398,6 +400,11 @@ mod tests {
         file.append(b"1234").unwrap();
         assert!(file.sync().is_err());
         file.sync().unwrap();
+        // Nor does a sync by the next process, which can read it.
+        let memory = memory.kill();
+        let seen = memory.open(Path::new("a"), ReadMode::Mmap).unwrap();
+        assert_eq!(seen.mapping(), Some(b"1234".as_slice()));
+        memory.sync_file(Path::new("a")).unwrap();
         let after = memory.power_cut(PowerCut {
             seed: 0,
             keep_percent: 0,

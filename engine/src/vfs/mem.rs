@@ -2,7 +2,8 @@
 //!
 //! It keeps apart what a program has been told is durable from what it only sees: a file has a
 //! synced length, a directory a synced list of entries plus the changes made since. A power cut
-//! keeps the first and rolls dice for the second (see [`PowerCut`]).
+//! keeps the first and rolls dice for the second (see [`PowerCut`]). Bytes that a failed sync gave
+//! up are still seen, and no later sync saves them, as on Linux.
 //!
 //! Files hold their bytes in one shared allocation: opening is free, and a reader keeps what it
 //! opened while the writer goes on in a copy.
@@ -59,7 +60,10 @@ type Inode = Arc<Mutex<Content>>;
 #[derive(Debug, Clone, Default)]
 struct Content {
     bytes: Arc<Vec<u8>>,
+    /// No later sync writes the bytes before it: they were synced, or are in `lost`.
     synced_len: usize,
+    /// Bytes whose sync failed, ascending.
+    lost: Vec<Range<usize>>,
 }
 
 #[derive(Debug, Default)]
@@ -86,6 +90,27 @@ impl MemVfs {
         }
     }
 
+    /// What the next process finds if this one is killed now: everything that was handed over, and
+    /// as durable as it was. This file system goes on undisturbed; locks are not carried over.
+    #[must_use]
+    pub fn kill(&self) -> Self {
+        Self {
+            tree: Arc::new(Mutex::new(self.tree.lock().duplicate())),
+            locks: Arc::default(),
+        }
+    }
+
+    /// Leaves a file as a failed sync does: what was not synced can still be read, but the system
+    /// takes it for written, so that the next sync succeeds and saves nothing of it.
+    pub(super) fn fail_sync(&self, path: &Path) -> io::Result<()> {
+        let inode = self.inode(path)?;
+        let mut content = inode.lock();
+        let unsynced = content.synced_len..content.bytes.len();
+        content.synced_len = unsynced.end;
+        content.lost.push(unsynced);
+        Ok(())
+    }
+
     /// Every file's path, in order.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
@@ -109,6 +134,40 @@ impl Tree {
             return Ok(self.dirs.entry(path.to_path_buf()).or_default());
         }
         self.dirs.get_mut(path).ok_or_else(|| missing(path))
+    }
+
+    /// The same tree with files of its own. Several names of one file stay names of one file.
+    fn duplicate(&self) -> Self {
+        let mut copies: HashMap<*const Mutex<Content>, Inode> = HashMap::new();
+        let mut copy = |inode: &Inode| {
+            let copied = copies.entry(Arc::as_ptr(inode));
+            Arc::clone(copied.or_insert_with(|| Arc::new(Mutex::new(inode.lock().clone()))))
+        };
+        let dirs = self.dirs.iter().map(|(path, dir)| {
+            let mut list = |entries: &BTreeMap<String, Inode>| -> BTreeMap<String, Inode> {
+                let entries = entries.iter();
+                entries
+                    .map(|(name, inode)| (name.clone(), copy(inode)))
+                    .collect()
+            };
+            let (entries, synced) = (list(&dir.entries), list(&dir.synced));
+            let changes = dir.changes.iter().map(|change| match change {
+                Change::Add { name, inode } => Change::Add {
+                    name: name.clone(),
+                    inode: copy(inode),
+                },
+                other => other.clone(),
+            });
+            let dir = Dir {
+                changes: changes.collect(),
+                entries,
+                synced,
+            };
+            (path.clone(), dir)
+        });
+        Self {
+            dirs: dirs.collect(),
+        }
     }
 
     /// Whether `from` is a directory; it has the other name then, and so has what it holds.

@@ -14,7 +14,8 @@
 //! 2. A file is durable up to the length that a successor names before that successor exists.
 //!    Therefore bytes before it can be missing only by damage, and bytes after it (a torn tail that
 //!    an earlier recovery cut, an append that failed) are no part of the log, however valid they
-//!    look. [`Predecessor`] can only be had from the two functions that ensure this.
+//!    look. [`Predecessor`] can only be had from the two functions that ensure this:
+//!    [`WalWriter::finish`] and [`ReplayReport::predecessors`].
 //! 3. Sequence numbers rise from batch to batch, over all files.
 //!
 //! One thread at a time writes; the engine's write queue sees to it.

@@ -14,14 +14,22 @@ use crate::vfs::Vfs;
 /// What a replay found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReplayReport {
-    /// Each file's valid length, in order; 0 for one whose creation was interrupted.
-    pub(crate) valid_lengths: Vec<(FileNumber, u64)>,
+    /// In order.
+    pub(crate) files: Vec<ReplayedFile>,
     /// Torn tails.
     pub(crate) cut: Vec<Cut>,
-    /// The largest sequence number of each file that holds batches.
-    pub(crate) largest_seqs: Vec<(FileNumber, SeqNo)>,
     /// The largest sequence number of all; zero if there are no batches.
     pub(crate) last_seq: SeqNo,
+}
+
+/// A file of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReplayedFile {
+    pub(crate) number: FileNumber,
+    /// Where its part of the log ends; 0 for one without a batch.
+    pub(crate) len: u64,
+    /// That part is known to be on the disk, not only to be readable.
+    pub(crate) is_witnessed: bool,
 }
 
 /// A torn tail that was left out.
@@ -33,20 +41,19 @@ pub(crate) struct Cut {
 }
 
 impl ReplayReport {
-    /// Makes what was replayed durable, so that the log can be continued in a new file.
+    /// The files as predecessors of a new one that continues the log; none if the log must not be
+    /// continued, because it is not known that all of it is on the disk.
     ///
     /// Bytes that a killed process had only handed to the operating system are read back like any
-    /// others; a successor that named them before they are on the disk would, after a power cut,
-    /// turn a harmless torn tail into a hole.
-    pub(crate) fn settle(&self, vfs: &dyn Vfs, dir: &Path) -> Result<Vec<Predecessor>> {
-        let mut predecessors = Vec::with_capacity(self.valid_lengths.len());
-        for &(number, len) in &self.valid_lengths {
-            let path = file_path(dir, FileKind::Wal, number);
-            vfs.sync_file(&path)
-                .map_err(|error| Error::io("sync", &path, error))?;
-            predecessors.push(Predecessor { number, len });
-        }
-        Ok(predecessors)
+    /// others; a successor that named them would, after a power cut, turn a harmless torn tail into
+    /// a hole. Syncing them now does not help: if a sync of theirs failed before, the system takes
+    /// them for written, and the next sync succeeds without saving them.
+    pub(crate) fn predecessors(&self) -> Option<Vec<Predecessor>> {
+        let named = self.files.iter().map(|file| {
+            let ReplayedFile { number, len, .. } = *file;
+            file.is_witnessed.then_some(Predecessor { number, len })
+        });
+        named.collect()
     }
 }
 
@@ -130,19 +137,26 @@ fn replay_file(
     if let Some(len) = named_len {
         log.trust(len)?;
     }
-    let mut largest_seq = None;
+    let mut has_batches = false;
     while let Some(record) = log.next()? {
         let (offset, payload) = (record.offset, record.payload);
         let seq = replay_batch(payload, report.last_seq, on_batch);
         let seq = seq.map_err(|error| log.locate(error, offset))?;
         report.last_seq = seq;
-        largest_seq = Some(seq);
+        has_batches = true;
     }
+    let len = match named_len {
+        // All files that name it must agree.
+        Some(len) => len,
+        None if has_batches => log.payloads_end(),
+        None => 0,
+    };
+    report.files.push(ReplayedFile {
+        number,
+        len,
+        is_witnessed: len == 0 || log.is_witnessed(),
+    });
     let offset = log.valid_len();
-    report.valid_lengths.push((number, offset));
-    report
-        .largest_seqs
-        .extend(largest_seq.map(|seq| (number, seq)));
     let bytes = log.cut_bytes();
     if bytes > 0 {
         report.cut.push(Cut {
@@ -162,7 +176,11 @@ fn note_empty(number: FileNumber, named_len: Option<u64>, report: &mut ReplayRep
         ))
         .with_remedy("run salvage to keep what is readable"));
     }
-    report.valid_lengths.push((number, 0));
+    report.files.push(ReplayedFile {
+        number,
+        len: 0,
+        is_witnessed: true,
+    });
     Ok(())
 }
 

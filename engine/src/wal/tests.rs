@@ -1,9 +1,9 @@
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::replay::ReplayedFile;
 use super::*;
 use crate::dir::{FileKind, file_path, list_files};
 use crate::error::ErrorKind;
@@ -97,11 +97,20 @@ fn batches_come_back_in_order_over_all_files() {
     assert_eq!(seqs, expected);
     assert_eq!(report.last_seq, SeqNo(seq - 1));
     assert_eq!(report.cut, []);
-    let lengths: Vec<_> = predecessors
-        .iter()
-        .map(|file| (file.number, file.len))
+    // The last one was synced, but nothing after it says so.
+    let is_witnessed = [true, true, true, false];
+    let files = predecessors.iter().zip(is_witnessed);
+    let files: Vec<_> = files
+        .map(
+            |(&Predecessor { number, len }, is_witnessed)| ReplayedFile {
+                number,
+                len,
+                is_witnessed,
+            },
+        )
         .collect();
-    assert_eq!(report.valid_lengths, lengths);
+    assert_eq!(report.files, files);
+    assert_eq!(report.predecessors(), None);
     // Older files may be gone: what they held is in tables.
     vfs.remove(&path(1)).unwrap();
     assert_eq!(replay_all(&vfs).unwrap().0, expected[10..]);
@@ -122,7 +131,7 @@ fn a_log_cut_at_any_byte_yields_its_whole_batches() {
         let (_, report) = replay_all(&vfs).unwrap();
         let (next, _) = ends.iter().rfind(|(_, end)| *end <= len).unwrap();
         assert_eq!(report.last_seq.0 + 1, *next, "{len} bytes");
-        let valid = report.valid_lengths[0].1;
+        let valid = report.files[0].len;
         let cut: u64 = report.cut.iter().map(|cut| cut.bytes).sum();
         assert!(valid == 0 || valid + cut == len as u64, "{len} bytes");
     }
@@ -208,6 +217,10 @@ struct Told {
     accepted: Vec<u64>,
     /// How many of them were synced.
     synced: usize,
+    /// The first of them, which no power cut takes any more.
+    in_tables: Vec<u64>,
+    /// The last sequence number of these.
+    seq_in_tables: u64,
 }
 
 /// Appends, syncs and rotates by the dice until a call fails or the dice say stop.
@@ -218,9 +231,21 @@ fn write_some(
     next_number: &mut u64,
     told: &mut Told,
 ) -> Result<()> {
-    let mut predecessors = report.settle(vfs, dir())?;
+    let mut predecessors = match report.predecessors() {
+        Some(predecessors) => predecessors,
+        None => {
+            // What the engine does: tables hold it from here on, and the files go.
+            told.in_tables.clone_from(&told.accepted);
+            told.seq_in_tables = report.last_seq.0;
+            for file in &report.files {
+                vfs.remove(&path(file.number.0))
+                    .map_err(|error| Error::io("remove", dir(), error))?;
+            }
+            Vec::new()
+        }
+    };
     told.synced = told.accepted.len();
-    let mut seq = report.last_seq.0 + 1;
+    let mut seq = report.last_seq.0.max(told.seq_in_tables) + 1;
     let mut take_number = || {
         *next_number += 1;
         *next_number
@@ -271,6 +296,8 @@ fn survive(seed: u64) {
     for generation in 0..6 {
         let (seqs, report) = replay_all(&memory)
             .unwrap_or_else(|error| panic!("seed {seed}, generation {generation}: {error}"));
+        let in_log = seqs.into_iter().filter(|seq| *seq > told.seq_in_tables);
+        let seqs: Vec<u64> = told.in_tables.iter().copied().chain(in_log).collect();
         let context = format!("seed {seed}, generation {generation}");
         assert!(seqs.len() >= told.synced, "{context}: lost synced batches");
         let common = seqs.len().min(told.accepted.len());
@@ -283,7 +310,7 @@ fn survive(seed: u64) {
         let nth = if dice(3) == 0 { dice(60) } else { 0 };
         let mut plan = FaultPlan::writes_from(nth, io::ErrorKind::StorageFull);
         plan.partial_append = dice(2) == 0;
-        let faulty = FaultVfs::new(Arc::new(memory.clone()), plan);
+        let faulty = FaultVfs::new(memory.clone(), plan);
         let _ = write_some(&faulty, &mut dice, &report, &mut next_number, &mut told);
         if dice(3) > 0 {
             let keep_percent = [0, 50, 90][dice(3) as usize];
@@ -298,6 +325,36 @@ fn synced_batches_survive_generations_of_crashes_and_never_with_a_gap() {
     for seed in 0..2000 {
         survive(seed);
     }
+}
+
+#[test]
+fn a_log_is_continued_only_as_far_as_it_is_known_to_be_on_the_disk() {
+    let vfs = disk();
+    let mut wal = create(&vfs, 1, &[]).unwrap();
+    let next = append(&mut wal, 1).unwrap();
+    wal.sync().unwrap();
+    assert_eq!(replay_all(&vfs).unwrap().1.predecessors(), None);
+    // The next batch tells of the sync before it, and not of itself.
+    let (number, len) = (FileNumber(1), wal.len());
+    append(&mut wal, next).unwrap();
+    assert_eq!(replay_all(&vfs).unwrap().1.predecessors(), None);
+    let len_with_both = wal.len();
+    assert!(len_with_both > len);
+    // Closing leaves a seal, which is no part of what a successor names.
+    wal.close().unwrap();
+    let len = len_with_both;
+    let named = replay_all(&vfs).unwrap().1.predecessors();
+    assert_eq!(named, Some(vec![Predecessor { number, len }]));
+    // A file without a batch is named as empty.
+    create(&vfs, 2, &named.unwrap()).unwrap();
+    let named = replay_all(&vfs).unwrap().1.predecessors().unwrap();
+    let empty = Predecessor {
+        number: FileNumber(2),
+        len: 0,
+    };
+    assert_eq!(named, [Predecessor { number, len }, empty]);
+    create(&vfs, 3, &named).unwrap();
+    assert_eq!(replay_all(&vfs).unwrap().0, [1, next]);
 }
 
 #[test]
@@ -324,7 +381,7 @@ fn a_replay_writes_nothing() {
     let mut wal = create(&memory, 1, &[]).unwrap();
     append(&mut wal, 1).unwrap();
     let plan = FaultPlan::writes_from(1, io::ErrorKind::ReadOnlyFilesystem);
-    let read_only = FaultVfs::new(Arc::new(memory), plan);
+    let read_only = FaultVfs::new(memory, plan);
     assert_eq!(replay_all(&read_only).unwrap().0, [1]);
     assert_eq!(read_only.calls(), 0);
 }
@@ -471,9 +528,16 @@ fn the_example_of_the_format_document_is_true() {
         Ok(())
     });
     assert_eq!(seen, [(SeqNo(7), 2)]);
+    let number = FileNumber(2);
+    let len = bytes.len() as u64;
+    let is_witnessed = false;
     assert_eq!(
-        report.unwrap().valid_lengths,
-        [(FileNumber(2), bytes.len() as u64)]
+        report.unwrap().files,
+        [ReplayedFile {
+            number,
+            len,
+            is_witnessed
+        }]
     );
 }
 

@@ -36,6 +36,7 @@ pub enum Ending {
     Closed,
     /// It was closed, but calls had failed, perhaps those of closing.
     ClosedAfterFailure,
+    Killed,
     PowerCut,
 }
 
@@ -80,45 +81,54 @@ impl History {
     pub fn settle(&mut self, found: &Maps, ending: Ending) {
         let least = match ending {
             Ending::Closed => self.acknowledged.len(),
-            Ending::ClosedAfterFailure => self.handed_over,
+            Ending::ClosedAfterFailure | Ending::Killed => self.handed_over,
             Ending::PowerCut => 0,
         };
         let mut maps = self.durable.clone();
-        let (certain, uncertain) = self.acknowledged.split_at(least);
-        for (number, writes) in certain {
+        // The most batches that lead to what was found, where some undo each other.
+        let mut kept = (least == 0 && maps == *found).then_some(0);
+        for (index, (number, writes)) in self.acknowledged.iter().enumerate() {
             apply(&mut maps, *number, writes);
+            if index + 1 >= least && maps == *found {
+                kept = Some(index + 1);
+            }
         }
-        let mut uncertain = uncertain.iter();
-        while maps != *found {
-            let Some((number, writes)) = uncertain.next() else {
-                self.check_failed(&maps, found, ending);
-                break;
-            };
-            apply(&mut maps, *number, writes);
+        match kept {
+            Some(kept) => self.acknowledged.truncate(kept),
+            None => {
+                let failed = self.find_failed(&maps, found, ending);
+                self.acknowledged.push(failed);
+            }
         }
-        self.acknowledged.clear();
         self.failed.clear();
-        self.handed_over = 0;
-        self.durable.clone_from(found);
+        self.handed_over = self.acknowledged.len();
         self.maps.clone_from(found);
+        // What a power cut left is on the disk, and so is what closing saved. What a process left
+        // that was killed, or could not sync, can be seen, but need not be on the disk.
+        if ending == Ending::PowerCut || (ending == Ending::Closed && kept.is_some()) {
+            self.set_durable();
+        }
     }
 
-    /// Checks that `found` is `complete`, everything acknowledged, or that and one failed batch,
-    /// which was in the log all the same. Two cannot be: the log is given up after the first.
-    fn check_failed(&self, complete: &Maps, found: &Maps, ending: Ending) {
-        let explains = |(number, writes): &Numbered| {
+    /// The failed batch that was in the log all the same and leads from `complete`, everything
+    /// acknowledged, to `found`. Two cannot be: the log is given up after the first.
+    fn find_failed(&self, complete: &Maps, found: &Maps, ending: Ending) -> Numbered {
+        let explains = |(number, writes): &&Numbered| {
             let mut maps = complete.clone();
             apply(&mut maps, *number, writes);
             maps == *found
         };
-        assert!(
-            self.failed.iter().any(explains),
-            "{ending:?}: {} acknowledged and {} failed batches since the last durable state do not \
-             lead to what was found: {}",
-            self.acknowledged.len(),
-            self.failed.len(),
-            difference(&self.maps, found)
-        );
+        let explanation = self.failed.iter().find(explains);
+        let explanation = explanation.unwrap_or_else(|| {
+            panic!(
+                "{ending:?}: {} acknowledged and {} failed batches since the last durable state \
+                 do not lead to what was found: {}",
+                self.acknowledged.len(),
+                self.failed.len(),
+                difference(&self.maps, found)
+            )
+        });
+        explanation.clone()
     }
 }
 

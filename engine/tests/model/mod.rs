@@ -23,7 +23,7 @@ use bytes::Bytes;
 use ppc_engine::vfs::{FaultPlan, FaultVfs, MemVfs, PowerCut, Vfs};
 use ppc_engine::{
     Batch, BulkOptions, Db, DbOptions, Durability, Error, ErrorKind, IterOptions, KeyRange,
-    Keyspace, Result, Snapshot,
+    Keyspace, Result, Snapshot, VerifyOptions, VerifyReport,
 };
 
 use self::history::{Ending, History, Maps};
@@ -73,7 +73,7 @@ impl Run {
     fn new(setup: &Setup) -> Self {
         let disk = MemVfs::new();
         Self {
-            faults: FaultVfs::new(Arc::new(disk.clone()), FaultPlan::default()),
+            faults: FaultVfs::new(disk.clone(), FaultPlan::default()),
             disk,
             is_armed: false,
             failures_stay: false,
@@ -214,7 +214,12 @@ impl Run {
                 self.reopen();
                 self.check_all();
             }
-            Op::PowerCut { seed, keep_percent } => self.power_cut(seed, keep_percent),
+            Op::Kill => self.go_on_with(self.disk.kill(), Ending::Killed),
+            Op::PowerCut { seed, keep_percent } => {
+                let seed = u64::from(seed);
+                let cut = self.disk.power_cut(PowerCut { seed, keep_percent });
+                self.go_on_with(cut, Ending::PowerCut);
+            }
             Op::Fault { ref plan } => self.arm(plan),
             Op::Heal => self.heal(),
         }
@@ -312,6 +317,8 @@ impl Run {
                 .iter(KeyRange::all(), IterOptions::default());
             assert_eq!(collect(iter.unwrap()).unwrap(), *map);
         }
+        let problems = verify(&copy).unwrap().problems;
+        assert!(problems.is_empty(), "{problems:?}");
         drop(copy);
         for file in self.disk.files() {
             if file.starts_with(&path) {
@@ -415,18 +422,14 @@ impl Run {
         self.open(ending);
     }
 
-    /// Goes on with what a power cut at this moment would leave on the disk.
-    fn power_cut(&mut self, seed: u8, keep_percent: u8) {
-        let cut = self.disk.power_cut(PowerCut {
-            seed: u64::from(seed),
-            keep_percent,
-        });
+    /// Goes on with what was left of the disk when the store's process ended without closing it.
+    fn go_on_with(&mut self, disk: MemVfs, ending: Ending) {
         self.store = None;
-        self.faults = FaultVfs::new(Arc::new(cut.clone()), FaultPlan::default());
-        self.disk = cut;
+        self.faults = FaultVfs::new(disk.clone(), FaultPlan::default());
+        self.disk = disk;
         self.is_armed = false;
         self.had_failure = false;
-        self.open(Ending::PowerCut);
+        self.open(ending);
         self.check_all();
     }
 
@@ -447,7 +450,21 @@ impl Run {
         for keyspace in 0..KEYSPACES {
             self.multi_get(keyspace, 0, 1);
         }
+        let verified = verify(&self.store().db);
+        if let Some(report) = self.excuse(verified) {
+            report
+                .problems
+                .iter()
+                .for_each(|problem| self.check_error(problem));
+        }
     }
+}
+
+/// Decodes every unit of every table, on one thread: where a call fails must not depend on others.
+fn verify(db: &Db) -> Result<VerifyReport> {
+    let mut options = VerifyOptions::default();
+    options.threads = 1;
+    db.verify(&options, &mut |_| {})
 }
 
 fn collect(iter: ppc_engine::Iter) -> Result<std::collections::BTreeMap<Vec<u8>, Vec<u8>>> {

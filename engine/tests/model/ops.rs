@@ -68,6 +68,8 @@ pub enum Op {
     },
     Sync,
     Reopen,
+    /// Ends the process at once; what it handed over stays.
+    Kill,
     PowerCut {
         seed: u8,
         keep_percent: u8,
@@ -159,6 +161,7 @@ impl Source<'_> {
                 power_cut: self.byte().is_multiple_of(2),
             },
             58 => Op::Sync,
+            59 if self.byte().is_multiple_of(2) => Op::Kill,
             59 => Op::Reopen,
             60..=61 => Op::PowerCut {
                 seed: self.byte(),

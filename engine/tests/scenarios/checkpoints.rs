@@ -3,7 +3,6 @@
 
 use std::io::ErrorKind::{CrossesDevices, Other, StorageFull};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{DIR, key, open, options, pairs, small_tables, value};
@@ -83,7 +82,7 @@ fn tables_are_copied_where_they_cannot_be_linked() {
         stays: true,
         ..FaultPlan::once(FaultOp::HardLink, 1, CrossesDevices)
     };
-    let vfs = FaultVfs::new(Arc::new(memory.clone()), plan);
+    let vfs = FaultVfs::new(memory.clone(), plan);
     let (db, keyspace) = open(options(&vfs));
     fill(&keyspace, 0..100, 1);
     let then = pairs(&keyspace, KeyRange::all());
@@ -118,7 +117,7 @@ fn what_is_there_already_is_never_touched() {
 fn no_failure_leaves_a_trace() {
     for (nth, error) in (1..).map(|nth| (nth, if nth % 2 == 0 { Other } else { StorageFull })) {
         let memory = MemVfs::new();
-        let vfs = FaultVfs::new(Arc::new(memory.clone()), FaultPlan::default());
+        let vfs = FaultVfs::new(memory.clone(), FaultPlan::default());
         let (db, keyspace) = open(options(&vfs));
         fill(&keyspace, 0..50, 1);
         db.flush().unwrap();

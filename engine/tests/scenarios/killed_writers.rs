@@ -19,7 +19,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ppc_engine::{Batch, BulkOptions, Db, DbOptions, Durability, KeyRange, Keyspace, ReadMode};
+use ppc_engine::{
+    Batch, BulkOptions, Db, DbOptions, Durability, KeyRange, Keyspace, ReadMode, VerifyOptions,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -225,7 +227,7 @@ fn a_killed_process_loses_nothing_that_left_it_and_tears_no_batch() {
         let acknowledged = acknowledged.iter().last().unwrap_or(0);
 
         // Half of the time the next child finds what this one left, not what recovery made of it.
-        let (_db, [a, b]) = if written > 0 && dice.random_range(0..2) == 0 {
+        let (db, [a, b]) = if written > 0 && dice.random_range(0..2) == 0 {
             open_for_reading(dir.path())
         } else {
             open(dir.path())
@@ -240,6 +242,9 @@ fn a_killed_process_loses_nothing_that_left_it_and_tears_no_batch() {
         let expected: Pairs = model.clone().into_iter().collect();
         assert_eq!(pairs(&a, KeyRange::all()), expected, "round {round}");
         assert_eq!(pairs(&b, KeyRange::all()), expected, "round {round}");
+        let verified = db.verify(&VerifyOptions::default(), &mut |_| {}).unwrap();
+        let problems = verified.problems;
+        assert!(problems.is_empty(), "round {round}: {problems:?}");
     }
     assert!(written > 0);
     println!("{rounds} kills, {written} writes");

@@ -1,7 +1,6 @@
 //! Opening: what is refused, with which words, and that refusing changes nothing.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::common::{DIR, count_tables, key, open, options, pairs, small_tables, value};
 use ppc_engine::vfs::{DiskVfs, FaultOp, FaultPlan, FaultVfs, MemVfs, Vfs};
@@ -110,7 +109,7 @@ fn a_read_only_disk_is_named_as_such() {
         stays: true,
         ..FaultPlan::once(FaultOp::Lock, 1, std::io::ErrorKind::ReadOnlyFilesystem)
     };
-    let vfs = FaultVfs::new(Arc::new(memory), plan);
+    let vfs = FaultVfs::new(memory, plan);
     check_words(
         &Db::open(DIR, options(&vfs)).unwrap_err(),
         ErrorKind::ReadOnly,

@@ -1,7 +1,6 @@
 //! Read-only opens: beside a writer and each other, seeing what is on disk, changing nothing.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::common::{DIR, key, open, options, pairs, small_tables, value};
 use ppc_engine::vfs::{FaultOp, FaultPlan, FaultVfs, LockKind, MemVfs, Vfs};
@@ -123,7 +122,7 @@ fn a_directory_that_cannot_be_written_to_needs_no_lock() {
         ],
         ..FaultPlan::once(FaultOp::Lock, 1, std::io::ErrorKind::ReadOnlyFilesystem)
     };
-    let vfs = FaultVfs::new(Arc::new(memory), plan);
+    let vfs = FaultVfs::new(memory, plan);
     let reader = Db::open_read_only(DIR, options(&vfs)).unwrap();
     let keyspace = reader.existing_keyspace("k").unwrap().unwrap();
     assert_eq!(keyspace.get("a").unwrap().unwrap(), "1");

@@ -1,6 +1,7 @@
 //! What a power cut leaves of a file system in memory.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -16,7 +17,8 @@ const PAGE_BYTES: usize = 4096;
 /// a file and each unsynced change of a directory survives with `keep_percent`, independently
 /// and therefore in any order; some survive in part: a page as its first bytes and zeros, a rename
 /// as both names. A page that is lost before one that is kept reads as zeros, and so may the end
-/// of a file whose new length survived while its bytes did not.
+/// of a file whose new length survived while its bytes did not. Bytes that a failed sync gave up
+/// fare like unsynced ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PowerCut {
     /// Decides everything: equal seeds on equal file systems give equal results.
@@ -78,10 +80,8 @@ fn cut_content(content: &Content, dice: &mut Dice) -> Content {
         .get(..content.synced_len)
         .unwrap_or_default()
         .to_vec();
-    let mut start = content.synced_len;
-    while start < content.bytes.len() {
-        let page_end = (start / PAGE_BYTES + 1) * PAGE_BYTES;
-        let end = page_end.min(content.bytes.len());
+    cut_lost(content, &mut bytes, dice);
+    for Range { start, end } in pages(content.synced_len..content.bytes.len()) {
         let page = content.bytes.get(start..end).unwrap_or_default();
         if dice.keep() {
             let kept = if dice.partial() {
@@ -93,7 +93,6 @@ fn cut_content(content: &Content, dice: &mut Dice) -> Content {
             bytes.extend_from_slice(page.get(..kept).unwrap_or_default());
             bytes.resize(end, 0);
         }
-        start = end;
     }
     if dice.partial() && dice.keep() {
         bytes.resize(content.bytes.len(), 0);
@@ -101,7 +100,36 @@ fn cut_content(content: &Content, dice: &mut Dice) -> Content {
     Content {
         synced_len: bytes.len(),
         bytes: Arc::new(bytes),
+        lost: Vec::new(),
     }
+}
+
+/// Takes out of the synced part of a file what a failed sync gave up: it reads as zeros, or, at the
+/// end, is not there at all.
+fn cut_lost(content: &Content, bytes: &mut Vec<u8>, dice: &mut Dice) {
+    let mut len = bytes.len();
+    for page in content.lost.iter().cloned().flat_map(pages).rev() {
+        if dice.keep() {
+            continue;
+        }
+        if page.end == len && !dice.keep() {
+            len = page.start;
+        }
+        if let Some(lost) = bytes.get_mut(page) {
+            lost.fill(0);
+        }
+    }
+    bytes.truncate(len);
+}
+
+/// Splits a range at the ends of pages.
+fn pages(range: Range<usize>) -> impl DoubleEndedIterator<Item = Range<usize>> {
+    let first = range.start / PAGE_BYTES;
+    let last = range.end.div_ceil(PAGE_BYTES);
+    (first..last).map(move |page| {
+        let start = (page * PAGE_BYTES).max(range.start);
+        start..((page + 1) * PAGE_BYTES).min(range.end)
+    })
 }
 
 /// SplitMix64: small, seeded by any number, and good enough to shuffle pages.

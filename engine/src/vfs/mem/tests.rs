@@ -85,6 +85,54 @@ fn gaps_read_as_zeros() {
 }
 
 #[test]
+fn what_a_failed_sync_gave_up_is_seen_until_power_fails() {
+    let vfs = disk();
+    let mut file = vfs.create(&path("a")).unwrap();
+    vfs.sync_dir(Path::new(DIR)).unwrap();
+    file.append(b"synced").unwrap();
+    file.sync().unwrap();
+    file.append(&[7; 5000]).unwrap();
+    vfs.fail_sync(&path("a")).unwrap();
+    file.sync().unwrap();
+    vfs.sync_file(&path("a")).unwrap();
+    for seed in 0..50 {
+        let bytes = read(&cut(&vfs.kill(), seed, 50), "a").unwrap();
+        assert!(bytes.starts_with(b"synced"));
+        assert!(bytes.iter().skip(6).all(|&byte| byte == 0 || byte == 7));
+    }
+    assert_eq!(read(&vfs.kill(), "a").unwrap().len(), 5006);
+    assert_eq!(read(&cut(&vfs, 1, 0), "a").unwrap(), b"synced");
+    // What comes later can be saved, behind the gap.
+    file.append(b"later").unwrap();
+    file.sync().unwrap();
+    let after = read(&cut(&vfs, 1, 0), "a").unwrap();
+    assert_eq!(after, [b"synced", &[0; 5000][..], b"later"].concat());
+}
+
+#[test]
+fn the_next_process_has_a_tree_of_its_own() {
+    let vfs = disk();
+    let mut file = vfs.create(&path("a")).unwrap();
+    file.append(b"x").unwrap();
+    vfs.hard_link(&path("a"), &path("b")).unwrap();
+    vfs.sync_dir(Path::new(DIR)).unwrap();
+    let _lock = vfs.lock(&path("LOCK"), LockKind::Exclusive).unwrap();
+    let next = vfs.kill();
+    file.append(b"y").unwrap();
+    vfs.remove(&path("b")).unwrap();
+    assert_eq!(read(&next, "a").unwrap(), b"x");
+    assert!(
+        next.lock(&path("LOCK"), LockKind::Exclusive)
+            .unwrap()
+            .is_some()
+    );
+    // Nothing became durable by it, and two names still name one file.
+    assert_eq!(read(&cut(&next, 1, 0), "b").unwrap(), b"");
+    next.sync_file(&path("b")).unwrap();
+    assert_eq!(read(&cut(&next, 1, 0), "a").unwrap(), b"x");
+}
+
+#[test]
 fn a_power_cut_is_repeatable_and_keeps_links_together() {
     let vfs = disk();
     let mut file = vfs.create(&path("a")).unwrap();
