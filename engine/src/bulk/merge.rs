@@ -181,7 +181,7 @@ impl Watch for MergeWatch<'_, '_> {
         let (progress, callback) = &mut *reporter;
         progress.entries += entries;
         progress.raw_bytes += raw_bytes;
-        callback(*progress);
+        self.ticket.call_back(|| callback(*progress));
     }
 }
 

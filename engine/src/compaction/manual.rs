@@ -350,7 +350,7 @@ impl Watch for ManualWatch<'_, '_> {
         let (progress, callback) = &mut *state;
         progress.entries += entries;
         progress.raw_bytes += raw_bytes;
-        callback(*progress);
+        self.ticket.call_back(|| callback(*progress));
     }
 }
 

@@ -19,6 +19,7 @@
 //! weight         what range tombstones cover in deeper levels
 //! ```
 
+mod callbacks;
 mod executor;
 mod manual;
 mod merge;

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::callbacks::Callbacks;
 use super::executor::cancelled;
 use super::picker::{Pick, Picker};
 use super::plan::{Busy, JobId, Plan};
@@ -50,6 +51,8 @@ pub(crate) struct Scheduler {
     ended: Condvar,
     signal: Arc<WorkSignal>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Of the jobs that callers run.
+    pub(super) callbacks: Callbacks,
 }
 
 #[derive(Debug, Default)]
@@ -89,6 +92,7 @@ impl Scheduler {
             ended: Condvar::new(),
             signal: Arc::clone(signal),
             threads: Mutex::default(),
+            callbacks: Callbacks::default(),
         }
     }
 
@@ -101,8 +105,13 @@ impl Scheduler {
         Ok(())
     }
 
+    /// Whether this thread is inside a callback of a job, and must not wait for its end.
+    pub(crate) fn is_in_callback(&self) -> bool {
+        self.callbacks.is_inside()
+    }
+
     /// Cancels running jobs and waits for the end of all threads, and of what callers' threads
-    /// run. May be called more than once.
+    /// run. May be called more than once, but not from a callback.
     pub(crate) fn shut_down(&self) {
         let mut state = self.state.lock();
         state.stopping = true;

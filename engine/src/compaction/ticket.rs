@@ -53,6 +53,11 @@ impl Ticket<'_> {
         self.scheduler.bytes_reserved()
     }
 
+    /// Tells a caller of the job's progress.
+    pub(crate) fn call_back(&self, callback: impl FnOnce()) {
+        self.scheduler.callbacks.run(callback);
+    }
+
     /// Fails once the store is about to close or the keyspace is gone.
     pub(crate) fn check(&self) -> Result<()> {
         if self.stop.is_cancelled() {

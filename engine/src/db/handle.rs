@@ -44,6 +44,12 @@ impl Drop for Core {
 
 impl Core {
     fn close(&self) -> Result<()> {
+        if self.inner.scheduler.is_in_callback() {
+            let message = "the store cannot be closed from a callback of its own work";
+            return Err(Error::invalid_input(message)
+                .at_path(&self.inner.dir)
+                .with_remedy("cancel the work, and close the store once it has returned"));
+        }
         // Needs the background threads, so it comes first.
         let saved = self.inner.save_from_doubtful_logs();
         if self.inner.closed.swap(true, Ordering::AcqRel) {
@@ -166,6 +172,10 @@ impl Db {
 
     /// Closes the store for all its handles: cancels compactions, waits for running flushes, syncs
     /// the log and releases the lock. Later calls fail with [`ErrorKind::Closed`].
+    ///
+    /// From a progress callback of a compaction or bulk load of this store it fails with
+    /// [`ErrorKind::InvalidInput`] and does nothing: it would wait for the end of that work. Let no
+    /// such callback wait for another thread that closes the store.
     pub fn close(&self) -> Result<()> {
         self.core.close()
     }
