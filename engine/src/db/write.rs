@@ -3,7 +3,7 @@
 //! A writer queues its batch. The one at the head of the queue leads: it takes the batches behind it
 //! along, appends them to the log, syncs once if any of them asks for it, inserts them into the
 //! memtables, and publishes their sequence numbers. The others sleep until their leader is done or
-//! their turn to lead has come.
+//! their turn to lead has come. A leader that panics latches a failure and still wakes them.
 //!
 //! **A log that failed is abandoned.** After a failed append or sync nothing may be assumed of the
 //! file's tail, so it is never written again, and no later write may be acknowledged on the strength
@@ -26,7 +26,7 @@ use super::inner::DbInner;
 use super::pipeline::{Generation, Stage};
 use super::space::Space;
 use crate::dir::{FileKind, file_path};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::iter::RangeTombstone;
 use crate::manifest::Edit;
 use crate::memtable::Memtable;
@@ -137,28 +137,16 @@ impl DbInner {
             }
             request.turn.wait(&mut queue);
         }
-        let group = gather(&queue);
+        let mut leader = Leader {
+            db: self,
+            group: gather(&queue),
+            outcome: None,
+        };
         drop(queue);
-
-        let outcome = self.commit_group(&group);
-
-        let mut queue = self.write.queue.lock();
-        queue.drain(..group.len());
-        if let Some(next) = queue.front() {
-            next.turn.notify_one();
-        }
-        for follower in group.iter().skip(1) {
-            let shared = match &outcome {
-                Ok(()) => Ok(()),
-                Err(error) => Err(error.duplicate()),
-            };
-            // One that failed on its own account has its outcome already.
-            follower.outcome.lock().get_or_insert(shared);
-            follower.turn.notify_one();
-        }
-        drop(queue);
+        leader.outcome = Some(self.commit_group(&leader.group));
+        drop(leader);
         let own = request.outcome.lock().take();
-        own.unwrap_or(outcome)
+        own.unwrap_or_else(|| unreachable!("a leader leaves an outcome for each of its group"))
     }
 
     fn commit_group(&self, group: &[Arc<Request>]) -> Result<()> {
@@ -213,6 +201,8 @@ impl DbInner {
             Some(wal) => wal,
             None => self.begin_log(state)?,
         };
+        // Until it is put back: a panic would lose it, and what it has not handed over.
+        state.log_is_doubtful = true;
         let len_before = wal.len();
         let appended = append_group(&mut wal, first_seq, group, durability);
         self.stats
@@ -223,6 +213,7 @@ impl DbInner {
                     self.stats.add(Counter::WalSyncs, 1);
                 }
                 state.wal = Some(wal);
+                state.log_is_doubtful = false;
                 Ok(())
             }
             Err(error) => {
@@ -398,6 +389,41 @@ impl DbInner {
         match state.wal.take() {
             Some(wal) => wal.close(),
             None => Ok(()),
+        }
+    }
+}
+
+/// Whoever is committing a group. However that ends, the group leaves the queue, each of it is told
+/// how, and the next in the queue leads.
+struct Leader<'a> {
+    db: &'a DbInner,
+    /// Its own request comes first.
+    group: Vec<Arc<Request>>,
+    /// None as long as the commit goes on; still none when it panics.
+    outcome: Option<Result<()>>,
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        let outcome = self.outcome.take().unwrap_or_else(|| {
+            // How far it got is unknown: log, memtables and sequence numbers may not agree.
+            let error = Error::new(ErrorKind::Failed, "a write panicked").at_path(&self.db.dir);
+            self.db.latch_failure(&error);
+            Err(error.with_remedy("open the store again"))
+        });
+        let mut queue = self.db.write.queue.lock();
+        queue.drain(..self.group.len());
+        if let Some(next) = queue.front() {
+            next.turn.notify_one();
+        }
+        for request in &self.group {
+            let shared = match &outcome {
+                Ok(()) => Ok(()),
+                Err(error) => Err(error.duplicate()),
+            };
+            // One that failed on its own account has its outcome already.
+            request.outcome.lock().get_or_insert(shared);
+            request.turn.notify_one();
         }
     }
 }

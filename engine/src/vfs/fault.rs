@@ -77,6 +77,8 @@ pub struct FaultPlan {
     pub error: io::ErrorKind,
     /// A failing append first appends half of its bytes.
     pub partial_append: bool,
+    /// Instead of returning the error the call panics, as where there is a bug.
+    pub panics: bool,
 }
 
 impl Default for FaultPlan {
@@ -88,6 +90,7 @@ impl Default for FaultPlan {
             stays: false,
             error: io::ErrorKind::Other,
             partial_append: false,
+            panics: false,
         }
     }
 }
@@ -127,6 +130,13 @@ impl FaultPlan {
     #[must_use]
     pub fn with_partial_append(mut self) -> Self {
         self.partial_append = true;
+        self
+    }
+
+    /// Lets the failing call panic.
+    #[must_use]
+    pub fn with_panic(mut self) -> Self {
+        self.panics = true;
         self
     }
 
@@ -206,6 +216,10 @@ impl FaultVfs {
         }
         injector.failed += 1;
         let message = format!("injected into call {} ({op:?})", injector.calls);
+        if injector.plan.panics {
+            drop(injector);
+            std::panic::resume_unwind(Box::new(message));
+        }
         Err(io::Error::new(injector.plan.error, message))
     }
 

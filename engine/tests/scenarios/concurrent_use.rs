@@ -1,10 +1,17 @@
 //! Many writers and readers at once; writers that are told to wait.
 
+use std::collections::BTreeMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use crate::common::{key, open, options, pairs, small_tables, value};
-use ppc_engine::vfs::MemVfs;
-use ppc_engine::{Batch, Counter, Durability, ErrorKind, IterOptions, KeyRange};
+use ppc_engine::vfs::{FaultOp, FaultPlan, FaultVfs, MemVfs};
+use ppc_engine::{
+    Batch, BulkOptions, CompactOptions, Counter, Durability, ErrorKind, IterOptions, KeyRange,
+};
 
 #[test]
 fn writers_share_syncs_and_readers_never_see_half_a_batch() {
@@ -178,4 +185,101 @@ fn batches_report_what_they_cannot_hold() {
     let error = other_db.write(batch, Durability::None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     db.write(Batch::new(), Durability::Sync).unwrap();
+}
+
+/// A writer that panicked while it led a group used to leave the others in the queue asleep for
+/// ever. Now they are told, and the store takes no more writes.
+#[test]
+fn a_writer_that_panics_leaves_no_other_waiting() {
+    const WRITERS: u32 = 6;
+    let memory = MemVfs::new();
+    let vfs = FaultVfs::new(memory.clone(), FaultPlan::default());
+    let (db, keyspace) = open(options(&vfs));
+    vfs.arm(
+        FaultPlan::once(FaultOp::Sync, 40, io::ErrorKind::Other)
+            .on(".wal")
+            .with_panic(),
+    );
+    let (sender, ended) = channel();
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (sender, keyspace) = (sender.clone(), keyspace.clone());
+            std::thread::spawn(move || {
+                let mut acknowledged = 0;
+                let error = loop {
+                    let at = key(writer * 1000 + acknowledged);
+                    let put = || keyspace.put(at, value(acknowledged, 0), Durability::Sync);
+                    match catch_unwind(AssertUnwindSafe(put)) {
+                        Ok(Ok(())) => acknowledged += 1,
+                        Ok(Err(error)) => break Some(error.kind()),
+                        Err(_) => break None,
+                    }
+                };
+                sender.send((writer, acknowledged, error)).unwrap();
+            })
+        })
+        .collect();
+    let mut expected = BTreeMap::new();
+    let mut panics = 0;
+    for _ in 0..WRITERS {
+        let writer = ended.recv_timeout(Duration::from_secs(60));
+        let (writer, acknowledged, error) = writer.expect("a writer waits for ever");
+        for number in 0..acknowledged {
+            expected.insert(key(writer * 1000 + number), value(number, 0));
+        }
+        match error {
+            Some(kind) => assert_eq!(kind, ErrorKind::Failed),
+            None => panics += 1,
+        }
+    }
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    assert_eq!(panics, 1);
+    let error = keyspace.put("more", "", Durability::None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+    assert!(
+        pairs(&keyspace, KeyRange::all())
+            .into_iter()
+            .eq(expected.clone())
+    );
+    db.close().unwrap_err();
+    drop((db, keyspace));
+
+    let (_db, keyspace) = open(options(&memory));
+    let found: BTreeMap<_, _> = pairs(&keyspace, KeyRange::all()).into_iter().collect();
+    for (key, value) in expected {
+        assert_eq!(found.get(&key), Some(&value));
+    }
+}
+
+/// It used to wait for the end of the work that was waiting for it.
+#[test]
+fn closing_from_a_callback_of_the_stores_own_work_is_refused() {
+    let (db, keyspace) = open(options(&MemVfs::new()));
+    for round in 0..3 {
+        for at in 0..200 {
+            let value = value(at, round);
+            keyspace.put(key(at), value, Durability::None).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let (other, _) = open(options(&MemVfs::new()));
+    let mut refused = Vec::new();
+    let compacted = db.compact_with(&CompactOptions::default(), &mut |_| {
+        refused.extend(db.close().err());
+        other.close().unwrap();
+    });
+    compacted.unwrap();
+    assert!(!refused.is_empty());
+    for error in refused {
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(error.remedy().is_some(), "{error}");
+    }
+
+    let mut loader = db.bulk_loader(BulkOptions::default()).unwrap();
+    loader.put(&keyspace, key(7), "loaded".into()).unwrap();
+    loader.finish(&mut |_| {}).unwrap();
+    assert_eq!(keyspace.get(key(7)).unwrap().unwrap(), "loaded");
+    db.close().unwrap();
 }
