@@ -158,7 +158,7 @@ fn a_creation_cut_off_anywhere_is_no_archive_yet_and_can_be_begun_anew() {
         let vfs = MemVfs::new();
         let plan = FaultPlan::writes_from(call, std::io::ErrorKind::StorageFull);
         let mut faulty = options(&vfs, with_sha256);
-        faulty.db.vfs = Arc::new(FaultVfs::new(Arc::new(vfs.clone()), plan));
+        faulty.db.vfs = Arc::new(FaultVfs::new(vfs.clone(), plan));
         if Archive::open("/archive", faulty).is_ok() {
             break;
         }
