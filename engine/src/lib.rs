@@ -54,6 +54,9 @@
 //!   events for work in the background.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+#[cfg(any(test, feature = "benching"))]
+#[doc(hidden)]
+pub mod benching;
 mod bulk;
 mod cache;
 mod cancel;

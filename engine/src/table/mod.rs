@@ -8,6 +8,8 @@
 //!
 //! `docs/format.md` specifies the bytes; the head of each module that owns some draws them.
 
+#[cfg(any(test, feature = "benching"))]
+pub(crate) mod benching;
 mod context;
 mod directory;
 mod filter;
