@@ -1,5 +1,9 @@
 //! What the benches share.
 
+pub mod compare;
 pub mod corpus;
+pub mod gate;
 pub mod measure;
+pub mod paper_figures;
 pub mod results;
+pub mod targets;

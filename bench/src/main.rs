@@ -1,4 +1,4 @@
-//! `ppc-bench`: measures an archive that `ppc import` made.
+//! `ppc-bench`: measures stores, and makes of the results what people and machines can read.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use ppc_bench::measure::MeterArguments;
+use ppc_bench::{compare, gate, targets};
 use ppc_store::archive::{Archive, ArchiveOptions, Id, Selection};
 use ppc_store::{ContentHash, Result};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Measure an archive.
+/// Measure stores of source code, and report, compare and guard the results.
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
@@ -39,20 +40,28 @@ enum Command {
     /// Tell what this machine can measure (time, instructions, memory, energy), and why not the
     /// rest.
     Meter(MeterArguments),
+    Compare(compare::CompareArgs),
+    Gate(gate::GateArgs),
+    Targets(targets::TargetsArgs),
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let done = match Arguments::parse().command {
         Command::Gets {
             store,
             count,
             cache_mib,
             seed,
-        } => gets(&store, count, cache_mib << 20, seed),
-        Command::Meter(arguments) => arguments.run(),
+        } => gets(&store, count, cache_mib << 20, seed).map(|()| true),
+        Command::Meter(arguments) => arguments.run().map(|()| true),
+        Command::Compare(args) => compare::run(&args).map(|()| true),
+        Command::Gate(args) => gate::run(&args),
+        Command::Targets(args) => targets::run(&args).map(|()| true),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        // A gate that is shut: what it found was printed.
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("ppc-bench: {error}");
             ExitCode::FAILURE
