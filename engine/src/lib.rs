@@ -105,11 +105,13 @@ pub use stats::{
 };
 pub use table::{OwnerKeyspace, TableProperties};
 pub use tool::{
-    EntryDescription, KeyspaceDescription, LogDescription, LostPart, RangeDeleteDescription,
-    SalvageLoss, SalvageOptions, SalvagePhase, SalvageProgress, SalvageReport, SalvagedKeyspace,
-    SectionDescription, StoreDescription, TableDescription, TableEntry, VerifyOptions,
-    VerifyProgress, VerifyReport, WhatIfOptions, WhatIfResult, describe_store, describe_store_in,
-    describe_table, describe_table_in, list_table, list_table_in, salvage,
+    EntryDescription, FrameDescription, KeyBlockDescription, KeyBlockEntries, KeyspaceDescription,
+    LogDescription, LostPart, RangeDeleteDescription, SalvageLoss, SalvageOptions, SalvagePhase,
+    SalvageProgress, SalvageReport, SalvagedKeyspace, SectionDescription, StoreDescription,
+    TableDescription, TableEntry, VerifyOptions, VerifyProgress, VerifyReport, WhatIfOptions,
+    WhatIfResult, describe_store, describe_store_in, describe_table, describe_table_in,
+    list_frames, list_frames_in, list_key_blocks, list_key_blocks_in, list_table, list_table_in,
+    salvage,
 };
 pub use types::{
     BATCH_BYTES_MAX, EntryKind, FileId, FileNumber, KEY_BYTES_MAX, KeyRange, KeyspaceId, SeqNo,

@@ -128,4 +128,18 @@ impl Keyspace {
     pub fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
         self.db.inner().approximate_bytes(&self.space, range)
     }
+
+    /// The stored bytes of all values in tables, by group: `group_of` says to which group a key
+    /// belongs, as an index into the result, and its error ends the count.
+    ///
+    /// Exact: the sums add up to what the values take. A frame that holds values of several groups
+    /// is shared out as their raw bytes are. Older versions and deleted keys count until compaction
+    /// drops them; keys, indexes and filters do not count, nor do memtables. Reads all keys, table
+    /// by table, and no value.
+    pub fn value_bytes_by_group(
+        &self,
+        group_of: &mut dyn FnMut(&[u8]) -> Result<usize>,
+    ) -> Result<Vec<u64>> {
+        self.db.inner().value_bytes_by_group(&self.space, group_of)
+    }
 }

@@ -59,6 +59,26 @@ impl DbInner {
         }
         Ok(bytes)
     }
+
+    /// The stored bytes of all values in tables, by group.
+    pub(super) fn value_bytes_by_group(
+        &self,
+        space: &Space,
+        group_of: &mut dyn FnMut(&[u8]) -> Result<usize>,
+    ) -> Result<Vec<u64>> {
+        self.check_readable(space)?;
+        let view = space.view();
+        let mut sums = Vec::new();
+        for (_, table) in view.version.tables() {
+            let reader = self.table(table);
+            reader
+                .and_then(|reader| {
+                    reader.add_value_bytes(self.iter_context(false), group_of, &mut sums)
+                })
+                .map_err(|error| error.in_keyspace(&space.name))?;
+        }
+        Ok(sums)
+    }
 }
 
 fn keyspace_stats(space: &Space) -> KeyspaceStats {

@@ -17,6 +17,7 @@ mod footer;
 mod frames;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+mod inventory;
 mod iter;
 mod key_block;
 mod key_index;

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::dir::{FileKind, file_path, list_files};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::iter::InternalIterator;
 use crate::manifest::{Manifest, TableMeta};
 use crate::options::{KeyspaceOptions, ReadMode};
 use crate::stats::Stats;
-use crate::table::{IterContext, TableProperties, TableReader};
+use crate::table::{IterContext, TableProperties, TableReader, UnitCodec};
 use crate::types::{EntryKind, FileId, FileNumber, KeyspaceId, SeqNo};
 use crate::vfs::{DiskVfs, Vfs};
 
@@ -119,11 +119,7 @@ pub fn list_table_in(
     sink: &mut dyn FnMut(EntryDescription) -> bool,
 ) -> Result<()> {
     let reader = TableReader::open(vfs, path, ReadMode::Pread, None, SeqNo::ZERO)?;
-    let mut cursor = reader.iter(IterContext {
-        cache: None,
-        stats: Arc::new(Stats::new()),
-        fill_cache: false,
-    });
+    let mut cursor = reader.iter(uncached());
     cursor.seek_to_first()?;
     while cursor.valid() {
         let entry = cursor.key();
@@ -139,6 +135,138 @@ pub fn list_table_in(
         cursor.next()?;
     }
     Ok(())
+}
+
+/// A frame of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FrameDescription {
+    /// Its number in the table, from 0.
+    pub ordinal: u32,
+    /// Where it lies in the file.
+    pub range: Range<u64>,
+    /// Bytes once decoded; none if its header is damaged.
+    pub raw_bytes: Option<u64>,
+    /// How it is stored: `zstd`, `zstd with dictionary` or `raw`; `damaged` if its header is.
+    pub encoding: &'static str,
+    /// Values in it; none if not all keys of the table can be read.
+    pub values: Option<u64>,
+}
+
+/// Hands every frame of a table file to `sink`, in the order of the file, until it is told to stop
+/// with false. Reads all keys and the frames' headers, and no value: damage to the values does not
+/// show. Damaged keys are an error, after all frames.
+pub fn list_frames(
+    path: impl AsRef<Path>,
+    sink: &mut dyn FnMut(FrameDescription) -> bool,
+) -> Result<()> {
+    list_frames_in(&DiskVfs, path.as_ref(), sink)
+}
+
+/// As [`list_frames`], in any file system.
+pub fn list_frames_in(
+    vfs: &dyn Vfs,
+    path: &Path,
+    sink: &mut dyn FnMut(FrameDescription) -> bool,
+) -> Result<()> {
+    let reader = TableReader::open(vfs, path, ReadMode::Pread, None, SeqNo::ZERO)?;
+    let values = reader.values_by_frame(uncached());
+    for (ordinal, range) in reader.frame_extents()?.into_iter().enumerate() {
+        let header = match reader.frame_header(&range) {
+            Ok(header) => Some(header),
+            Err(error) if error.kind() == ErrorKind::Corruption => None,
+            Err(error) => return Err(error),
+        };
+        let values = values.as_ref().ok();
+        let frame = FrameDescription {
+            ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
+            range,
+            raw_bytes: header.map(|header| u64::from(header.raw_len)),
+            encoding: match header.map(|header| header.codec) {
+                Some(UnitCodec::Raw) => "raw",
+                Some(UnitCodec::Zstd) => "zstd",
+                Some(UnitCodec::ZstdDictionary) => "zstd with dictionary",
+                None => "damaged",
+            },
+            values: values.and_then(|values| values.get(ordinal).copied()),
+        };
+        if !sink(frame) {
+            return Ok(());
+        }
+    }
+    values.map(drop).map_err(|error| error.at_path(path))
+}
+
+/// A key block of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyBlockDescription {
+    /// Its number in the table, from 0.
+    pub ordinal: u64,
+    /// Where it lies in the file.
+    pub range: Range<u64>,
+    /// What it holds; none if it is damaged.
+    pub entries: Option<KeyBlockEntries>,
+}
+
+/// The entries of a key block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyBlockEntries {
+    /// How many.
+    pub count: u64,
+    /// The first key.
+    pub first: Vec<u8>,
+    /// The last key.
+    pub last: Vec<u8>,
+}
+
+/// Hands every key block of a table file to `sink`, in key order, until it is told to stop with
+/// false. Reads no values. Damaged ones are handed out as such.
+pub fn list_key_blocks(
+    path: impl AsRef<Path>,
+    sink: &mut dyn FnMut(KeyBlockDescription) -> bool,
+) -> Result<()> {
+    list_key_blocks_in(&DiskVfs, path.as_ref(), sink)
+}
+
+/// As [`list_key_blocks`], in any file system.
+pub fn list_key_blocks_in(
+    vfs: &dyn Vfs,
+    path: &Path,
+    sink: &mut dyn FnMut(KeyBlockDescription) -> bool,
+) -> Result<()> {
+    let reader = TableReader::open(vfs, path, ReadMode::Pread, None, SeqNo::ZERO)?;
+    let context = uncached();
+    for (block, range) in reader.key_block_extents()?.into_iter().enumerate() {
+        let entries = match reader.key_block_content(block, &context) {
+            Ok(content) => Some(KeyBlockEntries {
+                count: content.entries,
+                first: content.first,
+                last: content.last,
+            }),
+            Err(error) if error.kind() == ErrorKind::Corruption => None,
+            Err(error) => return Err(error.at_path(path)),
+        };
+        let described = KeyBlockDescription {
+            ordinal: block as u64,
+            range,
+            entries,
+        };
+        if !sink(described) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A walk that leaves nothing behind.
+fn uncached() -> IterContext {
+    IterContext {
+        cache: None,
+        stats: Arc::new(Stats::new()),
+        fill_cache: false,
+    }
 }
 
 /// A table as the manifest knows it.
@@ -403,6 +531,25 @@ mod tests {
         })
         .unwrap();
         assert_eq!(keys, table.properties.entries);
+        let mut frames = Vec::new();
+        list_frames_in(&vfs, &young.path, &mut |frame| {
+            frames.push(frame);
+            true
+        })
+        .unwrap();
+        assert_eq!(frames.len() as u64, table.properties.frames);
+        assert!(frames.iter().all(|frame| frame.encoding == "zstd"));
+        let values: u64 = frames.iter().filter_map(|frame| frame.values).sum();
+        assert_eq!(values, keys);
+        let mut blocks = Vec::new();
+        list_key_blocks_in(&vfs, &young.path, &mut |block| {
+            blocks.push(block);
+            true
+        })
+        .unwrap();
+        assert_eq!(blocks.len() as u64, table.properties.key_blocks);
+        let first = blocks[0].entries.as_ref().unwrap();
+        assert_eq!(first.first, table.properties.smallest);
         drop(db);
     }
 }

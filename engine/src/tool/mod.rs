@@ -9,9 +9,10 @@ mod verify;
 mod what_if;
 
 pub use describe::{
-    EntryDescription, KeyspaceDescription, LogDescription, RangeDeleteDescription,
-    SectionDescription, StoreDescription, TableDescription, TableEntry, describe_store,
-    describe_store_in, describe_table, describe_table_in, list_table, list_table_in,
+    EntryDescription, FrameDescription, KeyBlockDescription, KeyBlockEntries, KeyspaceDescription,
+    LogDescription, RangeDeleteDescription, SectionDescription, StoreDescription, TableDescription,
+    TableEntry, describe_store, describe_store_in, describe_table, describe_table_in, list_frames,
+    list_frames_in, list_key_blocks, list_key_blocks_in, list_table, list_table_in,
 };
 pub use salvage::{
     LostPart, SalvageLoss, SalvageOptions, SalvagePhase, SalvageProgress, SalvageReport,

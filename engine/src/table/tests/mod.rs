@@ -1,6 +1,7 @@
 //! Tables against a model, and against every damaged byte.
 
 mod corruption;
+mod inventory;
 mod model;
 mod repair;
 mod weight;
