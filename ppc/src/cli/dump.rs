@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ppc_engine::{
-    EntryKind, KeyspaceDescription, StoreDescription, TableDescription, TableEntry, describe_store,
-    describe_table, list_table,
+    EntryDescription, EntryKind, FrameDescription, KeyBlockDescription, KeyspaceDescription,
+    StoreDescription, TableDescription, TableEntry, describe_store, describe_table, list_frames,
+    list_key_blocks, list_table,
 };
 use ppc_store::key::PpcKey;
 use serde_json::{Value, json};
@@ -24,13 +25,20 @@ use super::store::StoreArgs;
 Examples:
   What there is:              ppc dump code.ppc
   How a table was built:      ppc dump code.ppc --table 000042.table
-  Its keys as well:           ppc dump code.ppc --table 000042.table --keys")]
+  Its keys as well:           ppc dump code.ppc --table 000042.table --keys
+  Where its bytes went:       ppc dump code.ppc --table 000042.table --frames --key-blocks")]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// Print this table file, by its name in the store's directory
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
+    /// Print the table's frames as well: place, stored and raw length, encoding, number of values
+    #[arg(long, requires = "table")]
+    frames: bool,
+    /// Print the table's key blocks as well: place, length, number of entries, first and last key
+    #[arg(long, requires = "table")]
+    key_blocks: bool,
     /// Print the table's keys as well
     #[arg(long, requires = "table")]
     keys: bool,
@@ -52,25 +60,94 @@ pub(crate) fn run(args: DumpArgs, out: &mut Output) -> Result<(), Failure> {
     } else {
         print_table(&described, out)?;
     }
+    if args.frames {
+        list(out, |each| list_frames(&path, each), print_frame)?;
+    }
+    if args.key_blocks {
+        list(out, |each| list_key_blocks(&path, each), print_key_block)?;
+    }
     if args.keys {
-        let mut printed = Ok(());
-        list_table(&path, &mut |entry| {
-            let kind = match entry.kind {
-                EntryKind::Put => "put",
-                EntryKind::Delete => "delete",
-            };
-            let (key, bytes) = (key_text(&entry.key), entry.value_len);
-            printed = if out.is_json() {
-                let seq = entry.seq.0;
-                out.json(&json!({ "key": key, "kind": kind, "seq": seq, "bytes": bytes }))
-            } else {
-                out.line(&format!("{kind} {key} {bytes} B seq {}", entry.seq))
-            };
-            printed.is_ok()
-        })?;
-        printed?;
+        list(out, |each| list_table(&path, each), print_entry)?;
     }
     Ok(())
+}
+
+/// Prints everything that `walk` hands out; stops it when printing fails, as when the reader of a
+/// pipe is gone.
+fn list<T>(
+    out: &mut Output,
+    walk: impl FnOnce(&mut dyn FnMut(T) -> bool) -> ppc_store::Result<()>,
+    print: impl Fn(T, &mut Output) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut printed = Ok(());
+    let walked = walk(&mut |item| {
+        printed = print(item, out);
+        printed.is_ok()
+    });
+    printed?;
+    Ok(walked?)
+}
+
+fn print_frame(frame: FrameDescription, out: &mut Output) -> Result<(), Failure> {
+    let (at, stored_bytes) = (frame.range.start, frame.range.end - frame.range.start);
+    if out.is_json() {
+        return out.json(&json!({
+            "frame": frame.ordinal,
+            "offset": at,
+            "stored_bytes": stored_bytes,
+            "raw_bytes": frame.raw_bytes,
+            "encoding": frame.encoding,
+            "values": frame.values,
+        }));
+    }
+    let number = |number: Option<u64>| number.map_or("?".to_owned(), |number| number.to_string());
+    out.line(&format!(
+        "frame {} at {at}: {stored_bytes} B of {} B, {}, {} values",
+        frame.ordinal,
+        number(frame.raw_bytes),
+        frame.encoding,
+        number(frame.values)
+    ))
+}
+
+fn print_key_block(block: KeyBlockDescription, out: &mut Output) -> Result<(), Failure> {
+    let (at, stored_bytes) = (block.range.start, block.range.end - block.range.start);
+    let entries = block.entries.as_ref();
+    let first = entries.map(|entries| key_text(&entries.first));
+    let last = entries.map(|entries| key_text(&entries.last));
+    if out.is_json() {
+        return out.json(&json!({
+            "key_block": block.ordinal,
+            "offset": at,
+            "stored_bytes": stored_bytes,
+            "entries": entries.map(|entries| entries.count),
+            "first": first,
+            "last": last,
+        }));
+    }
+    let holds = match (entries, first, last) {
+        (Some(entries), Some(first), Some(last)) => {
+            format!("{} entries, {first} to {last}", entries.count)
+        }
+        _ => "damaged".to_owned(),
+    };
+    let ordinal = block.ordinal;
+    out.line(&format!(
+        "key block {ordinal} at {at}: {stored_bytes} B, {holds}"
+    ))
+}
+
+fn print_entry(entry: EntryDescription, out: &mut Output) -> Result<(), Failure> {
+    let kind = match entry.kind {
+        EntryKind::Put => "put",
+        EntryKind::Delete => "delete",
+    };
+    let (key, bytes) = (key_text(&entry.key), entry.value_len);
+    if out.is_json() {
+        let seq = entry.seq.0;
+        return out.json(&json!({ "key": key, "kind": kind, "seq": seq, "bytes": bytes }));
+    }
+    out.line(&format!("{kind} {key} {bytes} B seq {}", entry.seq))
 }
 
 /// A key of the contents as `ppc ls` prints it, any other one escaped.
@@ -232,6 +309,13 @@ fn store_json(store: &StoreDescription) -> Value {
 
 fn table_json(table: &TableDescription) -> Value {
     let properties = &table.properties;
+    let section = |it: &ppc_engine::SectionDescription| {
+        json!({
+            "kind": it.kind,
+            "offset": it.range.start,
+            "stored_bytes": it.range.end - it.range.start,
+        })
+    };
     json!({
         "file": table.path.to_string_lossy(),
         "id": table.id.to_string(),
@@ -252,5 +336,6 @@ fn table_json(table: &TableDescription) -> Value {
         "dictionary_bytes": properties.dictionary_bytes,
         "smallest": key_text(&properties.smallest),
         "largest": key_text(&properties.largest),
+        "sections": table.sections.iter().map(section).collect::<Vec<_>>(),
     })
 }

@@ -185,6 +185,84 @@ fn a_dump_shows_tables_and_their_keys() {
 }
 
 #[test]
+fn a_dump_lists_frames_and_key_blocks_of_sound_and_damaged_tables() {
+    let scene = store_with_many_files();
+    let table = contents_table(&scene);
+    let name = table.file_name().unwrap().to_owned();
+    let dump = |json: bool| {
+        let words: [&dyn AsRef<std::ffi::OsStr>; 6] = [
+            &"dump",
+            &scene.store(),
+            &"--table",
+            &name,
+            &"--frames",
+            &"--key-blocks",
+        ];
+        let mut line = args(words).to_vec();
+        line.extend(json.then(|| "--json".into()));
+        String::from_utf8(succeed(line)).unwrap()
+    };
+    let documents = |text: &str| -> Vec<serde_json::Value> {
+        let lines = text.lines();
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    let sum = |documents: &[serde_json::Value], kind: &str, field: &str| -> u64 {
+        let of_kind = documents.iter().filter(|it| it.get(kind).is_some());
+        of_kind.map(|it| it[field].as_u64().unwrap()).sum()
+    };
+    let sound = documents(&dump(true));
+    assert!(sound[0]["sections"].as_array().unwrap().len() > 3);
+    assert_eq!(sum(&sound, "frame", "values"), FILES);
+    assert_eq!(sum(&sound, "key_block", "entries"), FILES);
+    assert_eq!(
+        sum(&sound, "frame", "raw_bytes"),
+        sound[0]["raw_value_bytes"]
+    );
+    assert_eq!(
+        sum(&sound, "frame", "stored_bytes"),
+        sound[0]["stored_value_bytes"]
+    );
+    let text = dump(false);
+    let starting = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    assert_eq!(starting("frame "), sound[0]["frames"]);
+    assert_eq!(starting("key block "), sound[0]["key_blocks"]);
+    assert!(text.contains("raw, 1 values"), "{text}");
+
+    // The head of the second frame, and the first key block.
+    let offset = |kind: &str, number: u64| {
+        let found = sound.iter().find(|it| it[kind] == number).unwrap();
+        found["offset"].as_u64().unwrap() as usize
+    };
+    flip_a_byte(&table, offset("frame", 1));
+    flip_a_byte(&table, offset("key_block", 0) + 30);
+    let output = run(args([
+        &"dump",
+        &scene.store(),
+        &"--table",
+        &name,
+        &"--frames",
+    ]));
+    assert_eq!(output.status.code(), Some(4));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let frames = || text.lines().filter(|line| line.starts_with("frame "));
+    assert_eq!(frames().count(), sound[0]["frames"]);
+    assert_eq!(frames().filter(|line| line.contains("damaged")).count(), 1);
+    let output = run(args([
+        &"dump",
+        &scene.store(),
+        &"--table",
+        &name,
+        &"--key-blocks",
+    ]));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    assert!(text.contains("key block 0 at"), "{text}");
+    assert_eq!(text.matches("damaged").count(), 1, "{text}");
+}
+
+#[test]
 fn what_if_measures_every_combination() {
     let scene = store_with_many_files();
     let text = succeed(args([
