@@ -1,9 +1,11 @@
 //! What an archive holds, by extension and by tree level.
 
+use std::collections::HashMap;
+
 use ppc_engine::{DbStats, IterOptions, KeyRange};
 
 use super::{Archive, CONTENTS};
-use crate::key::{PpcKey, prefix_of_ext};
+use crate::key::PpcKey;
 use crate::progress::{Observer, Phase, Progress, Wish};
 use crate::{Error, ErrorKind, Result};
 
@@ -35,7 +37,9 @@ pub struct ExtensionStats {
     pub files: u64,
     /// Their bytes.
     pub raw_bytes: u64,
-    /// Stored bytes, estimated from the tables' directories.
+    /// Stored bytes of these contents in tables, of deleted ones too until compaction drops them.
+    /// A block that holds contents of several extensions is shared out as their bytes are. Keys and
+    /// filters do not count.
     pub stored_bytes: u64,
 }
 
@@ -44,6 +48,12 @@ impl ArchiveStats {
     #[must_use]
     pub fn raw_bytes(&self) -> u64 {
         self.extensions.iter().map(|it| it.raw_bytes).sum()
+    }
+
+    /// Stored bytes of all contents alone, without their keys and filters.
+    #[must_use]
+    pub fn value_stored_bytes(&self) -> u64 {
+        self.extensions.iter().map(|it| it.stored_bytes).sum()
     }
 
     /// Stored bytes of all tables.
@@ -95,16 +105,61 @@ impl Archive {
             if progress.files.is_multiple_of(PROGRESS_KEYS) {
                 observer.progress(&progress);
                 if observer.wish() != Wish::GoOn {
-                    return Err(Error::new(ErrorKind::Cancelled, "the count was stopped"));
+                    return Err(cancelled());
                 }
             }
         }
-        for extension in &mut extensions {
-            let range = KeyRange::prefix(&prefix_of_ext(&extension.ext)?);
-            extension.stored_bytes = contents.approximate_bytes(&range)?;
-        }
-        extensions.sort_by_key(|extension| std::cmp::Reverse(extension.raw_bytes));
+        self.add_stored_bytes(&mut extensions, observer)?;
+        extensions.sort_by(|a, b| {
+            b.raw_bytes
+                .cmp(&a.raw_bytes)
+                .then_with(|| a.ext.cmp(&b.ext))
+        });
         Ok(extensions)
+    }
+
+    /// Fills in what the contents of each extension take. Appends those of which there is none left.
+    fn add_stored_bytes(
+        &self,
+        extensions: &mut Vec<ExtensionStats>,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        let mut groups: HashMap<Vec<u8>, usize> = HashMap::new();
+        for (group, extension) in extensions.iter().enumerate() {
+            groups.insert(extension.ext.clone(), group);
+        }
+        // Keys of one extension stand together, in every table.
+        let mut last: Option<(Vec<u8>, usize)> = None;
+        let mut keys = 0_u64;
+        let sums = self.inner.contents.value_bytes_by_group(&mut |key| {
+            keys += 1;
+            if keys.is_multiple_of(PROGRESS_KEYS) && observer.wish() != Wish::GoOn {
+                return Err(cancelled());
+            }
+            let key = PpcKey::decode(key)?;
+            match &last {
+                Some((ext, group)) if ext == key.ext() => Ok(*group),
+                _ => {
+                    let next = groups.len();
+                    let group = *groups.entry(key.ext().to_vec()).or_insert(next);
+                    last = Some((key.ext().to_vec(), group));
+                    Ok(group)
+                }
+            }
+        })?;
+        let mut gone: Vec<_> = groups.into_iter().collect();
+        gone.retain(|(_, group)| *group >= extensions.len());
+        gone.sort_unstable_by_key(|(_, group)| *group);
+        extensions.extend(gone.into_iter().map(|(ext, _)| ExtensionStats {
+            ext,
+            files: 0,
+            raw_bytes: 0,
+            stored_bytes: 0,
+        }));
+        for (extension, stored_bytes) in extensions.iter_mut().zip(sums) {
+            extension.stored_bytes = stored_bytes;
+        }
+        Ok(())
     }
 
     /// Raw bytes of all contents and their keys, about: deleted ones may count until compaction.
@@ -124,6 +179,10 @@ impl Archive {
         let (contents, indexes) = stored_bytes(&self.inner.db.stats());
         contents + indexes
     }
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the count was stopped")
 }
 
 /// Stored bytes of the contents, and of everything else.
