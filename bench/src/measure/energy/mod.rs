@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! 1. A counter that did not move is no figure: it is left out, and the source says so.
-//! 2. Domains overlap (a package contains its cores): nothing here adds one to another.
+//! 2. A domain is there for all packages or for none: half of a machine is no machine.
+//! 3. Domains overlap (a package contains its cores): nothing here adds one to another.
 
 mod model;
 #[cfg(target_os = "linux")]
@@ -182,34 +183,42 @@ fn unavailable(reason: String) -> Energy {
 
 /// What was counted between two readings.
 fn measured(source: String, start: &Start, readings: &Readings, seconds: f64) -> Energy {
-    let mut domains = Vec::new();
-    let mut still = Vec::new();
-    for (&(domain, package), after) in readings {
-        let before = start.readings.get(&(domain, package)).copied();
-        let joules = before.map_or(0.0, |before| after - before);
-        if joules > 0.0 {
-            domains.push(EnergyDomain {
-                domain: domain.name().to_owned(),
-                package,
-                joules,
-                idle_watts: None,
-            });
-        } else {
-            still.push(format!("{} of package {package}", domain.name()));
-        }
-    }
+    let counted = |(place, after): (&(Domain, u32), &f64)| {
+        let before = start.readings.get(place).unwrap_or(after);
+        (*place, after - before)
+    };
+    let counted: Vec<_> = readings.iter().map(counted).collect();
+    let still: Vec<String> = counted
+        .iter()
+        .filter(|(_, joules)| *joules <= 0.0)
+        .map(|((domain, package), _)| format!("{} of package {package}", domain.name()))
+        .collect();
+    let is_whole = |domain| {
+        let mut parts = counted.iter().filter(|((of, _), _)| *of == domain);
+        parts.all(|(_, joules)| *joules > 0.0)
+    };
+    let whole = counted.iter().filter(|((domain, _), _)| is_whole(*domain));
+    let domains: Vec<EnergyDomain> = whole
+        .map(|&((domain, package), joules)| EnergyDomain {
+            domain: domain.name().to_owned(),
+            package,
+            joules,
+            idle_watts: None,
+        })
+        .collect();
     if domains.is_empty() {
         return unavailable(format!(
-            "{source}: no counter moved in {seconds:.3} s; they move about every millisecond, and \
-             one that stands still is fed by nobody, as under some hypervisors (measure longer; \
-             if it stays so, this machine has no meter)"
+            "{source}: these counters did not move in {seconds:.3} s: {}; they move about every \
+             millisecond, and one that stands still is fed by nobody, as under some hypervisors \
+             (measure longer; if it stays so, this machine has no meter)",
+            still.join(", ")
         ));
     }
     let source = if still.is_empty() {
         source
     } else {
         format!(
-            "{source}; stood still and was left out: {}",
+            "{source}; stood still, and their domains were left out: {}",
             still.join(", ")
         )
     };
@@ -287,6 +296,30 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_machine_is_not_half_of_its_packages() {
+        let before = start(&[
+            ((Domain::Package, 0), 5.0),
+            ((Domain::Package, 1), 5.0),
+            ((Domain::Psys, 0), 5.0),
+        ]);
+        let mut after = before.readings.clone();
+        after.insert((Domain::Package, 1), 6.0);
+        after.insert((Domain::Psys, 0), 9.0);
+        let energy = measured("perf".to_owned(), &before, &after, 1.0);
+        let told: Vec<_> = energy
+            .domains
+            .iter()
+            .map(|told| told.domain.as_str())
+            .collect();
+        assert_eq!(told, ["psys"]);
+        assert!(
+            energy.source.contains("package of package 0"),
+            "{}",
+            energy.source
+        );
+    }
+
     /// Some hypervisors show the counters and never feed them; other tools then print 0 W.
     #[test]
     fn counters_that_all_stand_still_are_no_meter() {
@@ -294,11 +327,8 @@ mod tests {
         let energy = measured("perf".to_owned(), &before, &before.readings, 1.0);
         assert_eq!(energy.class, EnergyClass::Unavailable);
         assert!(energy.domains.is_empty());
-        assert!(
-            energy.source.contains("no counter moved"),
-            "{}",
-            energy.source
-        );
+        let told = "did not move in 1.000 s: package of package 0";
+        assert!(energy.source.contains(told), "{}", energy.source);
     }
 
     #[test]

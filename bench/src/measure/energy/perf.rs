@@ -93,6 +93,7 @@ fn detect_with(
 ) -> Result<Box<dyn Counters>, Refusal> {
     let (events, mut left_out) = find(roots)?;
     let mut counters = Vec::new();
+    let mut incomplete = HashSet::new();
     for event in events {
         match open(&event) {
             Ok(counter) => counters.push((event, counter)),
@@ -104,13 +105,14 @@ fn detect_with(
                      capability: setcap cap_perfmon=ep ppc-bench",
                 ));
             }
-            Err(error) => left_out.push(format!(
-                "{} of package {}: {error}",
-                event.domain.name(),
-                event.package
-            )),
+            Err(error) => {
+                let (domain, package) = (event.domain, event.package);
+                left_out.push(format!("{} of package {package}: {error}", domain.name()));
+                incomplete.insert(domain);
+            }
         }
     }
+    counters.retain(|(event, _)| !incomplete.contains(&event.domain));
     if counters.is_empty() {
         return Err(unusable(&left_out));
     }

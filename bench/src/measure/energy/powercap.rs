@@ -7,6 +7,7 @@
 //!
 //! Threads: the guard sleeps between its readings, and ends when the meter is dropped.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -166,7 +167,11 @@ fn detect_with(
     read_file: ReadFile,
     interval: Option<Duration>,
 ) -> Result<Powercap, Refusal> {
-    let (zones, mut left_out) = find(roots)?;
+    let Found {
+        zones,
+        mut left_out,
+        mut incomplete,
+    } = find(roots)?;
     let mut sums: Vec<Sum> = Vec::new();
     let mut denied = None;
     for zone in zones {
@@ -188,12 +193,14 @@ fn detect_with(
             }
             Err(error) => {
                 left_out.push(format!("{}: {error}", zone.directory));
+                incomplete.insert(zone.domain);
                 if error.kind() == io::ErrorKind::PermissionDenied {
                     denied = Some(zone.energy);
                 }
             }
         }
     }
+    sums.retain(|sum| !incomplete.contains(&sum.zone.domain));
     if sums.is_empty() {
         return Err(unreadable(denied, &left_out));
     }
@@ -283,8 +290,18 @@ fn mirrors(sum: &Sum, zone: &Zone, read_file: ReadFile) -> bool {
     })
 }
 
-/// The zones that sysfs offers, in the order of their names, and those without a range.
-fn find(roots: &Roots) -> Result<(Vec<Zone>, Vec<String>), Refusal> {
+/// What sysfs offers.
+#[derive(Debug)]
+struct Found {
+    /// In the order of their names.
+    zones: Vec<Zone>,
+    /// Zones that are of no use, and why.
+    left_out: Vec<String>,
+    /// Their domains, of which some packages have no zone.
+    incomplete: BTreeSet<Domain>,
+}
+
+fn find(roots: &Roots) -> Result<Found, Refusal> {
     let class = roots.sysfs.join("class/powercap");
     let mut directories: Vec<String> = std::fs::read_dir(&class)
         .into_iter()
@@ -299,6 +316,7 @@ fn find(roots: &Roots) -> Result<(Vec<Zone>, Vec<String>), Refusal> {
     directories.sort();
     let mut zones = Vec::new();
     let mut left_out = Vec::new();
+    let mut incomplete = BTreeSet::new();
     for directory in directories {
         let Some((domain, package)) = covered(&class, &directory) else {
             continue;
@@ -312,13 +330,20 @@ fn find(roots: &Roots) -> Result<(Vec<Zone>, Vec<String>), Refusal> {
                 energy: path.join("energy_uj"),
                 range_microjoules,
             }),
-            _ => left_out.push(format!("{directory}: does not tell where it wraps")),
+            _ => {
+                left_out.push(format!("{directory}: does not tell where it wraps"));
+                incomplete.insert(domain);
+            }
         }
     }
     if zones.is_empty() {
         return Err(unreadable(None, &left_out));
     }
-    Ok((zones, left_out))
+    Ok(Found {
+        zones,
+        left_out,
+        incomplete,
+    })
 }
 
 fn no_zones(roots: &Roots) -> Refusal {

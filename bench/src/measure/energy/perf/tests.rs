@@ -125,6 +125,19 @@ fn a_denied_counter_names_the_permission() {
 }
 
 #[test]
+fn a_domain_that_one_package_does_not_open_is_left_out_for_all() {
+    let open = |event: &PmuEvent| match (event.domain, event.package) {
+        (Domain::Dram, 1) => Err(io::Error::from_raw_os_error(22)),
+        _ => fixed(1),
+    };
+    let meter = detect_with(&trees::intel(2).roots(), open).unwrap();
+    let read: Vec<_> = meter.read().unwrap().into_keys().collect();
+    assert_eq!(read.len(), 6, "{read:?}");
+    assert!(read.iter().all(|(domain, _)| *domain != Domain::Dram));
+    assert!(meter.description().contains("dram of package 1"));
+}
+
+#[test]
 fn a_machine_without_the_pmu_says_whether_it_is_a_guest() {
     let refusal = find(&trees::guest().roots()).unwrap_err();
     assert!(refusal.reason.contains("virtual machine"), "{refusal}");

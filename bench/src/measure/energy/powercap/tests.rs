@@ -176,6 +176,16 @@ fn a_zone_that_does_not_tell_its_range_is_left_out() {
 }
 
 #[test]
+fn a_domain_without_a_zone_for_every_package_is_left_out_for_all() {
+    let tree = trees::intel_powercap(2);
+    tree.write("sys/class/powercap/intel-rapl:1:2/energy_uj", "what\n");
+    let read = places(&tree);
+    assert_eq!(read.len(), 5, "{read:?}");
+    assert!(read.iter().all(|(domain, _)| *domain != Domain::Dram));
+    assert!(meter(&tree).description().contains("intel-rapl:1:2"));
+}
+
+#[test]
 fn a_counter_that_turns_to_nonsense_is_an_error_with_its_file() {
     let tree = trees::amd_powercap(1);
     let meter = meter(&tree);
