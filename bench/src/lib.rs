@@ -7,3 +7,4 @@ pub mod measure;
 pub mod paper_figures;
 pub mod results;
 pub mod targets;
+pub mod workload;

@@ -59,13 +59,21 @@ impl Corpus {
     /// Makes up a corpus called `synthetic`.
     #[must_use]
     pub fn generate(options: &CorpusOptions) -> Self {
-        let mut files: Vec<(PpcKey, Vec<u8>)> = Vec::new();
+        let mut files = Vec::new();
         for_each_file(options, &mut |name, content| {
-            // A name this short always makes a key.
-            if let Ok(key) = PpcKey::of(name.into_bytes(), &content) {
-                files.push((key, content));
-            }
+            files.push((name.into_bytes(), content));
         });
+        Self::of_files("synthetic", files)
+    }
+
+    /// Names and contents as a corpus. Contents that repeat under one name count once; a name too
+    /// long for a key is left out.
+    pub(crate) fn of_files(corpus_name: &str, files: Vec<(Vec<u8>, Vec<u8>)>) -> Self {
+        let keyed = |(name, content): (Vec<u8>, Vec<u8>)| {
+            let key = PpcKey::of(name, &content).ok()?;
+            Some((key, content))
+        };
+        let mut files: Vec<(PpcKey, Vec<u8>)> = files.into_iter().filter_map(keyed).collect();
         files.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         files.dedup_by(|(a, _), (b, _)| a == b);
         let mut builder = Builder::new();
@@ -74,7 +82,7 @@ impl Corpus {
             let pushed = builder.push(key, content);
             debug_assert!(pushed.is_ok());
         }
-        builder.finish("synthetic")
+        builder.finish(corpus_name)
     }
 }
 
