@@ -5,6 +5,7 @@ pub mod corpus;
 pub mod gate;
 pub mod measure;
 pub mod paper_figures;
+pub mod peers;
 pub mod results;
 pub mod targets;
 pub mod workload;
