@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod corpus;
+pub mod experiments;
 pub mod gate;
 pub mod measure;
 pub mod paper_figures;

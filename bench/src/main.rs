@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
+use ppc_bench::experiments;
 use ppc_bench::measure::MeterArguments;
 use ppc_bench::{compare, gate, targets};
 use ppc_store::archive::{Archive, ArchiveOptions, Id, Selection};
@@ -43,6 +44,8 @@ enum Command {
     Compare(compare::CompareArgs),
     Gate(gate::GateArgs),
     Targets(targets::TargetsArgs),
+    #[command(flatten)]
+    Experiment(experiments::Command),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args).map(|()| true),
         Command::Gate(args) => gate::run(&args),
         Command::Targets(args) => targets::run(&args).map(|()| true),
+        Command::Experiment(command) => experiments::run(&command).map(|()| true),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,0 +1,93 @@
+//! What the harness itself costs: `memcpy` through it beside a bare loop over the same values.
+
+use std::time::Instant;
+
+use ppc_store::{Error, Result};
+
+use super::reads::{Questions, gets};
+use crate::corpus::Corpus;
+use crate::measure::Meter;
+use crate::peers::{self, Codec, Resources, StoreSpec, Wanted};
+use crate::results::{Keys, Load};
+use crate::workload::Sequence;
+
+/// Seconds of each way, alternating.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct HarnessCost {
+    pub(super) bare_seconds: Vec<f64>,
+    pub(super) harness_seconds: Vec<f64>,
+}
+
+impl HarnessCost {
+    /// What the harness adds, in percent of the bare loop: by the fastest run of each way, which
+    /// interference makes slower and nothing makes faster.
+    pub(super) fn percent(&self) -> f64 {
+        let fastest = |all: &[f64]| all.iter().copied().fold(f64::INFINITY, f64::min);
+        (fastest(&self.harness_seconds) / fastest(&self.bare_seconds) - 1.0) * 100.0
+    }
+}
+
+/// Copies every value in random order `passes` times each way, and again `repeats` times.
+pub(super) fn measure(
+    corpus: &Corpus,
+    meter: &Meter,
+    passes: usize,
+    repeats: usize,
+) -> Result<HarnessCost> {
+    let peer = peers::named("memcpy")?;
+    let spec = StoreSpec {
+        peer: peer.name(),
+        load: Load::Sorted,
+        codec: Codec::None,
+        layout: "files",
+        block_bytes: 0,
+        dictionary_bytes: 0,
+        cache_bytes: 0,
+    };
+    let resources = Resources::scaled(1, 0);
+    // The limit has no files: the path is never looked at.
+    let store = peer.open(&spec, corpus, &resources, std::path::Path::new(""))?;
+    let keys = u32::try_from(corpus.len()).unwrap_or(u32::MAX);
+    let ordinals = Sequence::new(Keys::Uniform, keys, 1).take(corpus.len() * passes);
+    let wanted: Vec<Wanted<'_>> = ordinals
+        .iter()
+        .map(|&ordinal| Wanted {
+            key: corpus.key(ordinal as usize),
+            ordinal,
+        })
+        .collect();
+    let questions = Questions {
+        warm_up: &wanted,
+        timed: &wanted,
+        batch: 1,
+    };
+    let mut cost = HarnessCost {
+        bare_seconds: Vec::new(),
+        harness_seconds: Vec::new(),
+    };
+    let mut expected = bare(corpus, &ordinals).1;
+    for _ in 0..repeats {
+        let (seconds, bytes) = bare(corpus, &ordinals);
+        cost.bare_seconds.push(seconds);
+        expected = expected.min(bytes);
+        let measured = gets(store.as_ref(), meter, &[questions])?;
+        cost.harness_seconds.push(measured.seconds);
+        if measured.tally.value_bytes != expected {
+            return Err(Error::corruption("the two ways copied different bytes"));
+        }
+    }
+    Ok(cost)
+}
+
+/// The bare loop: nothing but the copies.
+fn bare(corpus: &Corpus, ordinals: &[u32]) -> (f64, u64) {
+    let mut copy = Vec::new();
+    let mut bytes = 0;
+    let start = Instant::now();
+    for &ordinal in ordinals {
+        copy.clear();
+        copy.extend_from_slice(corpus.value(ordinal as usize));
+        bytes += std::hint::black_box(&copy).len() as u64;
+    }
+    (start.elapsed().as_secs_f64(), bytes)
+}
