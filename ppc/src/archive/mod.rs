@@ -63,7 +63,7 @@ pub use write::{Deleted, Put};
 use index::{Index, indexes_of};
 
 /// Keyspace of the contents.
-const CONTENTS: &str = "contents";
+pub const CONTENTS: &str = "contents";
 
 /// zstd level of contents where none is chosen.
 pub const ZSTD_LEVEL_DEFAULT: i32 = 6;

@@ -15,7 +15,7 @@ use super::store::{StoreArgs, StoringArgs};
 /// Merge all tables into the last level: smallest, fastest, and deleted bytes gone
 ///
 /// With --rewrite, tables that need no merge are written anew as well, which is how a changed level
-/// or block size reaches what is stored already. Works in portions: needs free space for a few
+/// or block size reaches what is stored already: see `ppc whatif` for what it would bring. Works in portions: needs free space for a few
 /// tables, and can be stopped at any moment; what was merged stays merged.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -36,7 +36,7 @@ pub(crate) struct CompactArgs {
 pub(crate) fn run(args: CompactArgs, global: Global, out: &mut Output) -> Result<(), Failure> {
     let mut options = ArchiveOptions::default();
     options.db.create_if_missing = false;
-    options.contents = args.storing.contents()?;
+    options.contents = args.storing.contents(&args.store.store)?;
     let archive = args.store.open(options)?;
     let before = archive.stored_bytes();
     let watcher = Watcher::new(global.quiet, None);

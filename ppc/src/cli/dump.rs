@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ppc_engine::{
-    EntryDescription, EntryKind, FrameDescription, KeyBlockDescription, KeyspaceDescription,
-    StoreDescription, TableDescription, TableEntry, describe_store, describe_table, list_frames,
-    list_key_blocks, list_table,
+    Compression, EntryDescription, EntryKind, FrameDescription, KeyBlockDescription,
+    KeyspaceDescription, Layout, StoreDescription, TableDescription, TableEntry, describe_store,
+    describe_table, list_frames, list_key_blocks, list_table,
 };
 use ppc_store::key::PpcKey;
 use serde_json::{Value, json};
@@ -223,7 +223,7 @@ fn print_table(table: &TableDescription, out: &mut Output) -> Result<(), Failure
     line("made by", properties.created_by.clone())?;
     line(
         "layout",
-        format!("{:?}, {:?}", properties.layout, properties.compression),
+        format!("{}, {}", layout_text(table), compression_text(table)),
     )?;
     line(
         "entries",
@@ -269,6 +269,29 @@ fn print_table(table: &TableDescription, out: &mut Output) -> Result<(), Failure
         )?;
     }
     Ok(())
+}
+
+fn layout_text(table: &TableDescription) -> String {
+    match &table.properties.layout {
+        Layout::Blocks { bytes } => format!("blocks of {}", ByteSize(u64::from(*bytes))),
+        #[allow(
+            unreachable_patterns,
+            reason = "for layouts of later versions of the engine"
+        )]
+        other => format!("{other:?}"),
+    }
+}
+
+fn compression_text(table: &TableDescription) -> String {
+    match table.properties.compression {
+        Compression::None => "not compressed".to_owned(),
+        Compression::Zstd { level } => format!("zstd {level}"),
+        #[allow(
+            unreachable_patterns,
+            reason = "for codecs of later versions of the engine"
+        )]
+        other => format!("{other:?}"),
+    }
 }
 
 fn store_json(store: &StoreDescription) -> Value {
@@ -320,6 +343,8 @@ fn table_json(table: &TableDescription) -> Value {
         "file": table.path.to_string_lossy(),
         "id": table.id.to_string(),
         "created_by": properties.created_by,
+        "layout": layout_text(table),
+        "compression": compression_text(table),
         "stored_bytes": table.stored_bytes,
         "entries": properties.entries,
         "tombstones": properties.tombstones,

@@ -33,7 +33,8 @@ use super::store::StoreArgs;
 Examples:
   One file:                 ppc get code.ppc swh:1:cnt:94a9ed024d3859793618152ea559a168bbcbb5e2
   ... into a file:          ppc get code.ppc 94a9ed024d3859793618152ea559a168bbcbb5e2 -o COPYING
-  By another hash:          ppc get code.ppc sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824
+  By another hash:
+      ppc get code.ppc sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824
   All of a list:            ppc get code.ppc --batch --into files < swhids.txt
   As a co-process:          ppc get code.ppc --batch")]
 pub(crate) struct GetArgs {

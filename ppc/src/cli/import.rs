@@ -143,7 +143,7 @@ pub(crate) fn run(args: ImportArgs, global: Global, out: &mut Output) -> Result<
     options.threads = args.threads.unwrap_or(options.threads).max(1);
 
     let mut archive_options = ArchiveOptions::default();
-    archive_options.contents = args.storing.contents()?;
+    archive_options.contents = args.storing.contents(&args.store.store)?;
     archive_options.indexes = args.index.indexes()?;
     options.fit(&mut archive_options.db);
 

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ppc_engine::TableOptions;
+use ppc_engine::{Compression, Layout, TableOptions, describe_store};
 use ppc_store::archive::{
-    Archive, ArchiveOptions, BLOCK_BYTES_DEFAULT, Selection, ZSTD_LEVEL_DEFAULT,
+    Archive, ArchiveOptions, BLOCK_BYTES_DEFAULT, CONTENTS, Selection, ZSTD_LEVEL_DEFAULT,
 };
 use ppc_store::{Error, ErrorKind};
 
@@ -107,35 +107,55 @@ impl SelectionArgs {
     }
 }
 
-/// How contents are stored.
+/// How contents are stored. What is not given stays as the store has it.
 #[derive(Debug, Args)]
 pub(crate) struct StoringArgs {
     /// zstd level of contents, -7 to 22: higher is smaller and slower to import; a new
     /// store has 6
     #[arg(long, value_name = "LEVEL", allow_negative_numbers = true)]
     zstd_level: Option<i32>,
-    /// Bytes compressed together, 1KiB to 16MiB: larger is smaller and slower to get; a
-    /// new store has 64KiB
+    /// Bytes compressed together, 1KiB to 16MiB: larger is smaller and slower to get; a new
+    /// store has 64KiB
     #[arg(long, value_name = "SIZE")]
     block_size: Option<ByteSize>,
+    /// Train a dictionary of up to 1MiB for each table, 0 for none: small blocks shrink, and
+    /// everything gets slower; a new store has none
+    #[arg(long, value_name = "SIZE")]
+    dictionary: Option<ByteSize>,
 }
 
 impl StoringArgs {
-    /// How to store contents, if anything about it was said.
-    pub(crate) fn contents(&self) -> Result<Option<TableOptions>, Failure> {
-        if self.zstd_level.is_none() && self.block_size.is_none() {
+    /// How to store contents in `store`, if anything about it was said.
+    pub(crate) fn contents(&self, store: &Path) -> Result<Option<TableOptions>, Failure> {
+        if self.zstd_level.is_none() && self.block_size.is_none() && self.dictionary.is_none() {
             return Ok(None);
         }
-        let level = self.zstd_level.unwrap_or(ZSTD_LEVEL_DEFAULT);
-        let block_bytes = match self.block_size {
-            Some(ByteSize(bytes)) => u32::try_from(bytes)
-                .map_err(|_| Failure::Usage("--block-size goes up to 16MiB".to_owned()))?,
-            None => BLOCK_BYTES_DEFAULT,
-        };
-        let options = TableOptions::blocks(level, block_bytes);
+        let mut options = stored_options(store)
+            .unwrap_or_else(|| TableOptions::blocks(ZSTD_LEVEL_DEFAULT, BLOCK_BYTES_DEFAULT));
+        if let Some(level) = self.zstd_level {
+            options.compression = Compression::Zstd { level };
+        }
+        if let Some(ByteSize(bytes)) = self.block_size {
+            let bytes = u32::try_from(bytes)
+                .map_err(|_| Failure::Usage("--block-size goes up to 16MiB".to_owned()))?;
+            options.layout = Layout::Blocks { bytes };
+        }
+        if let Some(ByteSize(bytes)) = self.dictionary {
+            options.dictionary_bytes = u32::try_from(bytes)
+                .map_err(|_| Failure::Usage("--dictionary goes up to 1MiB".to_owned()))?;
+        }
         options
             .validate()
             .map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(Some(options))
     }
+}
+
+/// How the store keeps contents in its last level, if it is one: opening it will say what is wrong
+/// otherwise.
+fn stored_options(store: &Path) -> Option<TableOptions> {
+    let described = describe_store(store).ok()?;
+    let mut keyspaces = described.keyspaces.into_iter();
+    let contents = keyspaces.find(|keyspace| keyspace.name == CONTENTS)?;
+    contents.options.levels.last().cloned()
 }

@@ -16,7 +16,7 @@ use super::store::StoreArgs;
 ///
 /// Writes a sample with each combination, to memory, and tells size and speed of one thread, and how
 /// many bytes a single get decodes for each byte it returns. The store is only read. `ppc compact
-/// --rewrite` then applies a choice.
+/// --rewrite` applies a choice, with --zstd-level, --block-size and --dictionary.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -27,18 +27,28 @@ pub(crate) struct WhatIfArgs {
     store: StoreArgs,
     /// zstd levels to try
     #[arg(
-        long, value_name = "LEVEL,...", value_delimiter = ',', allow_hyphen_values = true,
-        default_values_t = [3, 9, 19]
+        long,
+        value_name = "LEVEL,...",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        default_value = "3,9,19"
     )]
     levels: Vec<i32>,
     /// Block sizes to try
     #[arg(
-        long, value_name = "SIZE,...", value_delimiter = ',',
-        default_values_t = [ByteSize(64 << 10), ByteSize(256 << 10), ByteSize(1 << 20)]
+        long,
+        value_name = "SIZE,...",
+        value_delimiter = ',',
+        default_value = "64KiB,256KiB,1MiB"
     )]
     block_sizes: Vec<ByteSize>,
     /// Sizes of trained dictionaries to try; 0 is none
-    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_values_t = [ByteSize(0)])]
+    #[arg(
+        long,
+        value_name = "SIZE,...",
+        value_delimiter = ',',
+        default_value = "0"
+    )]
     dictionaries: Vec<ByteSize>,
     /// Raw bytes of the sample
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]

@@ -184,6 +184,34 @@ fn a_dump_shows_tables_and_their_keys() {
     );
 }
 
+/// `ppc compact --zstd-level 12` took the block size back to 64 KiB, whatever the store had.
+#[test]
+fn what_is_not_said_of_storing_stays_as_it_is() {
+    let scene = store_with_many_files();
+    let layout = |words: &[&str]| {
+        let mut line = args([&"compact", &scene.store(), &"--rewrite"]).to_vec();
+        line.extend(words.iter().map(Into::into));
+        succeed(line);
+        let name = contents_table(&scene).file_name().unwrap().to_owned();
+        let table = succeed_json(args([&"dump", &scene.store(), &"--table", &name]));
+        let text = |field: &str| table[field].as_str().unwrap().to_owned();
+        let has_dictionary = table["dictionary_bytes"] != 0;
+        (text("layout"), text("compression"), has_dictionary)
+    };
+    let expected = |layout: &str, compression: &str, has_dictionary| {
+        (layout.to_owned(), compression.to_owned(), has_dictionary)
+    };
+    assert_eq!(layout(&[]), expected("blocks of 64.0 KiB", "zstd 6", false));
+    let small = layout(&["--block-size", "8KiB"]);
+    assert_eq!(small, expected("blocks of 8.00 KiB", "zstd 6", false));
+    let trained = layout(&["--dictionary", "4KiB"]);
+    assert_eq!(trained, expected("blocks of 8.00 KiB", "zstd 6", true));
+    let quick = layout(&["--zstd-level", "1"]);
+    assert_eq!(quick, expected("blocks of 8.00 KiB", "zstd 1", true));
+    let none = layout(&["--dictionary", "0"]);
+    assert_eq!(none, expected("blocks of 8.00 KiB", "zstd 1", false));
+}
+
 #[test]
 fn a_dump_lists_frames_and_key_blocks_of_sound_and_damaged_tables() {
     let scene = store_with_many_files();

@@ -141,6 +141,8 @@ fn nonsense_options_are_usage_errors() {
         ("--block-size", "1"),
         ("--block-size", "1GiB"),
         ("--zstd-level", "99"),
+        ("--dictionary", "2MiB"),
+        ("--dictionary", "1TiB"),
     ] {
         let line = fail(
             2,
