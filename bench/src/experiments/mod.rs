@@ -32,7 +32,7 @@ use self::plan::{Group, Wishes};
 use self::progress::Progress;
 use self::run::Runner;
 use crate::corpus::Corpus;
-use crate::measure::Meter;
+use crate::measure::{Meter, MeterOptions};
 use crate::peers;
 use crate::results::{Experiment, Machine, Temperature};
 
@@ -105,6 +105,8 @@ pub struct PaperArguments {
     /// Where stores are built and removed again; the system's temporary directory by default.
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
+    #[command(flatten)]
+    meter: MeterOptions,
 }
 
 /// What to measure the harness on.
@@ -228,7 +230,7 @@ fn paper(arguments: &PaperArguments, mut wishes: Wishes) -> Result<()> {
         corpus_path: &arguments.corpus,
         corpus: &corpus,
         scratch: scratch.path(),
-        meter: &Meter::detect(None),
+        meter: &arguments.meter.detect(),
         machine: &machine,
         bounds,
         ledger: Ledger::open(results, &machine)?,

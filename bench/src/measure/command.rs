@@ -1,4 +1,5 @@
-//! `ppc-bench meter`: prints what this machine can measure.
+//! `ppc-bench meter`: prints what this machine can measure. And the options of the meter, for
+//! every subcommand that measures.
 
 use std::io::Write;
 use std::time::Duration;
@@ -8,15 +9,36 @@ use ppc_store::{Error, ErrorKind, Result};
 
 use super::{Meter, PowerModel};
 
+/// How a subcommand measures energy.
+#[derive(Debug, Args)]
+pub struct MeterOptions {
+    /// What this machine draws, for one without an energy meter: idle=WATTS,core=WATTS, the second
+    /// for each busy core. Figures from it are called modelled.
+    #[arg(long, value_name = "WATTS")]
+    power_model: Option<PowerModel>,
+    /// Where energy is measured: seconds to leave the machine alone before and after each run, to
+    /// tell what it draws when idle; 0 takes no baseline.
+    #[arg(long, default_value_t = 1, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=3600))]
+    idle_seconds: u64,
+}
+
+impl MeterOptions {
+    /// The meter of this machine.
+    #[must_use]
+    pub fn detect(&self) -> Meter {
+        Meter::detect(self.power_model).with_idle_baseline(Duration::from_secs(self.idle_seconds))
+    }
+}
+
 /// The arguments of `ppc-bench meter`.
 #[derive(Debug, Args)]
 pub struct MeterArguments {
     /// What this machine draws, for one without an energy meter: idle=WATTS,core=WATTS, the second
     /// for each busy core.
-    #[arg(long)]
+    #[arg(long, value_name = "WATTS")]
     power_model: Option<PowerModel>,
     /// Leave the machine alone for so many seconds and tell what it draws; 0 does not.
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    #[arg(long, default_value_t = 0, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=3600))]
     idle_seconds: u64,
     /// Print JSON.
     #[arg(long)]

@@ -28,7 +28,7 @@ use std::time::Duration;
 use ppc_store::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-pub use self::command::MeterArguments;
+pub use self::command::{MeterArguments, MeterOptions};
 use self::counters::{Kind, Running};
 pub use self::energy::{DomainWatts, Idle, PowerModel};
 pub use self::survey::Survey;
@@ -42,6 +42,8 @@ pub struct Meter {
     cycles: Result<(), Refusal>,
     energy: energy::Source,
     energy_refusals: Vec<Refusal>,
+    /// How long a probe leaves the machine alone before and after a run.
+    baseline: Duration,
 }
 
 impl Meter {
@@ -60,11 +62,19 @@ impl Meter {
             energy,
             energy_refusals,
             roots,
+            baseline: Duration::ZERO,
         }
     }
 
-    /// Sleeps for `duration` and measures what the machine draws meanwhile: the baseline to take
-    /// before and after a run, see [`Energy::with_idle`](crate::results::Energy::with_idle). Empty
+    /// Lets every [`Probe`] wait before its run and after it, for so long each, and measure what
+    /// the idle machine draws. Where energy is not measured, nothing waits.
+    #[must_use]
+    pub fn with_idle_baseline(mut self, duration: Duration) -> Self {
+        self.baseline = duration;
+        self
+    }
+
+    /// Sleeps for `duration` and measures what the machine draws meanwhile. Empty, and at once,
     /// where energy is not measured.
     ///
     /// # Errors
@@ -72,6 +82,13 @@ impl Meter {
     /// When an energy counter that could be read at [`Meter::detect`] no longer can.
     pub fn idle(&self, duration: Duration) -> Result<Idle> {
         self.energy.idle(duration)
+    }
+
+    fn take_baseline(&self) -> Result<Option<Idle>> {
+        if self.baseline.is_zero() {
+            return Ok(None);
+        }
+        self.idle(self.baseline).map(Some)
     }
 
     fn counter_refusals(&self) -> Vec<Refusal> {
@@ -114,6 +131,7 @@ impl fmt::Display for Refusal {
 #[derive(Debug)]
 pub struct Probe<'a> {
     meter: &'a Meter,
+    idle: Option<Idle>,
     memory: process::PeakMemory,
     instructions: Option<Running>,
     cycles: Option<Running>,
@@ -129,6 +147,7 @@ impl<'a> Probe<'a> {
     ///
     /// When a counter that could be read at [`Meter::detect`] no longer can.
     pub fn start(meter: &'a Meter) -> Result<Self> {
+        let idle = meter.take_baseline()?;
         let memory = process::PeakMemory::start(&meter.roots);
         let count = |available: &Result<(), Refusal>, kind| {
             let running = available
@@ -139,6 +158,7 @@ impl<'a> Probe<'a> {
         let energy = meter.energy.start()?;
         Ok(Self {
             meter,
+            idle,
             memory,
             instructions: count(&meter.instructions, Kind::Instructions)?,
             cycles: count(&meter.cycles, Kind::Cycles)?,
@@ -162,13 +182,18 @@ impl<'a> Probe<'a> {
         let cycles = count(self.cycles)?;
         let instructions = count(self.instructions)?;
         let energy = self.meter.energy.stop(&self.energy, cpu_seconds)?;
+        let peak_resident_bytes = self.memory.stop();
+        let idle = self.idle.zip(self.meter.take_baseline()?);
         Ok(Costs {
             cpu_seconds,
             instructions,
             cycles,
-            peak_resident_bytes: self.memory.stop(),
+            peak_resident_bytes,
             decoded_bytes: None,
-            energy,
+            energy: match idle {
+                Some((before, after)) => energy.with_idle(&before, &after),
+                None => energy,
+            },
         })
     }
 }
@@ -293,6 +318,22 @@ mod tests {
         assert!(costs.cpu_seconds > 0.0);
         assert!(costs.peak_resident_bytes.unwrap() > 0);
         assert_eq!(costs.decoded_bytes, None);
+    }
+
+    #[test]
+    fn the_baselines_stand_beside_the_run_and_not_in_it() {
+        let tree = Tree::new();
+        let mut meter = Meter::detect_in(tree.roots(), None);
+        meter.energy = energy::Source::risen_by_a_joule_at_each_reading();
+        let costs = Probe::start(&meter).unwrap().stop().unwrap();
+        assert_eq!(costs.energy.domains[0].joules, 1.0);
+        assert_eq!(costs.energy.domains[0].idle_watts, None);
+
+        let meter = meter.with_idle_baseline(Duration::from_millis(1));
+        let costs = Probe::start(&meter).unwrap().stop().unwrap();
+        assert_eq!(costs.energy.domains[0].joules, 1.0);
+        let idle = costs.energy.domains[0].idle_watts.unwrap();
+        assert!(idle.before > 0.0 && idle.after > 0.0, "{idle:?}");
     }
 
     #[test]

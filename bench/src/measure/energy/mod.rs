@@ -272,7 +272,29 @@ impl Energy {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
+
+    #[derive(Debug, Default)]
+    struct Rising(AtomicU64);
+
+    impl Counters for Rising {
+        fn read(&self) -> Result<Readings> {
+            let joules = self.0.fetch_add(1, Ordering::Relaxed) as f64;
+            Ok(Readings::from([((Domain::Package, 0), joules)]))
+        }
+
+        fn description(&self) -> &str {
+            "a counter of readings"
+        }
+    }
+
+    impl Source {
+        pub(crate) fn risen_by_a_joule_at_each_reading() -> Self {
+            Self::Measured(Box::new(Rising::default()))
+        }
+    }
 
     fn start(readings: &[((Domain, u32), f64)]) -> Start {
         Start {
