@@ -274,10 +274,6 @@ fn print_table(table: &TableDescription, out: &mut Output) -> Result<(), Failure
 fn layout_text(table: &TableDescription) -> String {
     match &table.properties.layout {
         Layout::Blocks { bytes } => format!("blocks of {}", ByteSize(u64::from(*bytes))),
-        #[allow(
-            unreachable_patterns,
-            reason = "for layouts of later versions of the engine"
-        )]
         other => format!("{other:?}"),
     }
 }
@@ -286,10 +282,6 @@ fn compression_text(table: &TableDescription) -> String {
     match table.properties.compression {
         Compression::None => "not compressed".to_owned(),
         Compression::Zstd { level } => format!("zstd {level}"),
-        #[allow(
-            unreachable_patterns,
-            reason = "for codecs of later versions of the engine"
-        )]
         other => format!("{other:?}"),
     }
 }

@@ -86,8 +86,9 @@ struct ReadingArgs {
     #[arg(long, value_name = "dir|tar|parquet|git")]
     format: Option<String>,
     /// Name contents as this CSV file says: a header, then rows with the columns swhid and filename
-    /// (or filepath); the most frequent name if there is a column occurrences, else the first. May
-    /// be compressed, and given several times. Sorted on disk, beside the store or in $TMPDIR
+    /// (or filepath); the most frequent name if there is a column occurrences, else the first.
+    /// What is stored already keeps its name. May be compressed, and given several times. Sorted on
+    /// disk, beside the store or in $TMPDIR
     #[arg(long, value_name = "FILE.csv")]
     names: Vec<PathBuf>,
     /// Leave out files and folders whose name begins with a dot

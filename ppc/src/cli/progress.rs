@@ -175,7 +175,7 @@ impl State {
                     begin_bar(bar, progress);
                 }
                 bar.set_position(progress.bytes);
-                bar.set_message(format!("{} files", grouped(progress.files)));
+                bar.set_message(counted(progress));
             }
             Display::Lines { last } => {
                 if last.elapsed() >= PLAIN_INTERVAL {
@@ -222,6 +222,15 @@ fn begin_bar(bar: &ProgressBar, progress: &Progress) {
     bar.enable_steady_tick(Duration::from_millis(200));
 }
 
+/// How many files there were, or what is counted instead.
+fn counted(progress: &Progress) -> String {
+    let what = match progress.phase {
+        Phase::ReadingNames | Phase::SortingNames => "rows",
+        _ => "files",
+    };
+    format!("{} {what}", grouped(progress.files))
+}
+
 fn plain_line(progress: &Progress, elapsed: Duration) -> String {
     let rate = progress.bytes as f64 / elapsed.as_secs_f64().max(0.001);
     let mut line = format!("{} {}", progress.phase.name(), ByteSize(progress.bytes));
@@ -229,9 +238,9 @@ fn plain_line(progress: &Progress, elapsed: Duration) -> String {
         line.push_str(&format!(" of {}", ByteSize(total)));
     }
     line.push_str(&format!(
-        ", {}/s, {} files",
+        ", {}/s, {}",
         ByteSize(rate as u64),
-        grouped(progress.files)
+        counted(progress)
     ));
     if let Some(total) = progress.bytes_total
         && rate >= 1.0
