@@ -1,16 +1,19 @@
 //! The store's own operations, over a made-up corpus: point reads by block size with and without
-//! the cache, multi-gets, scans, batches and bulk loads.
+//! the cache, multi-gets, scans, batches, bulk loads, and opening a store of 10,000 tables.
 //!
 //! `cargo bench -p ppc-bench --bench store -- get` runs a part.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use ppc_bench::corpus::{Corpus, CorpusOptions};
+use ppc_engine::vfs::{MemVfs, Vfs};
 use ppc_engine::{
-    Batch, Db, DbOptions, Durability, IterOptions, KeyRange, Keyspace, KeyspaceOptions,
+    Batch, Db, DbOptions, Durability, IterOptions, KeyRange, Keyspace, KeyspaceOptions, ReadMode,
     TableOptions,
 };
 use tempfile::TempDir;
@@ -170,5 +173,67 @@ fn writes(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(store, gets, multi_gets, scans, writes);
+const TABLES: u32 = 10_000;
+
+fn key_of_table(table: u32, value: u32) -> [u8; 5] {
+    let [a, b, c, d] = table.to_be_bytes();
+    [a, b, c, d, value as u8]
+}
+
+/// A store of many tables of four small values each. Built in memory, because a disk would sync
+/// each table.
+fn many_tables() -> TempDir {
+    let memory = MemVfs::new();
+    let mut in_memory = options(0);
+    in_memory.vfs = Arc::new(memory.clone());
+    let db = Db::open("store", in_memory).unwrap();
+    let mut keyspace = KeyspaceOptions::uniform(TableOptions::blocks(1, 4 * KIB));
+    keyspace.table_bytes_target = 4 << 10;
+    let keyspace = db.keyspace("contents", keyspace).unwrap();
+    let mut loader = db.bulk_loader(ppc_engine::BulkOptions::default()).unwrap();
+    for table in 0..TABLES {
+        for value in 0..4 {
+            let key = key_of_table(table, value);
+            loader.put(&keyspace, key, vec![7; 1020].into()).unwrap();
+        }
+    }
+    let report = loader.finish(&mut |_| {}).unwrap();
+    assert_eq!(report.keyspaces[0].tables, u64::from(TABLES));
+    db.close().unwrap();
+    let dir = TempDir::new().unwrap();
+    for path in memory.files() {
+        let file = memory.open(&path, ReadMode::Mmap).unwrap();
+        let name = path.strip_prefix("store").unwrap();
+        std::fs::write(dir.path().join(name), file.mapping().unwrap()).unwrap();
+    }
+    dir
+}
+
+fn opens(criterion: &mut Criterion) {
+    let dir = many_tables();
+    let open = |path: &Path| {
+        let mut options = options(0);
+        options.open_tables_max = 2 * TABLES as usize;
+        let db = Db::open(path, options).unwrap();
+        let keyspace = db.existing_keyspace("contents").unwrap().unwrap();
+        (db, keyspace)
+    };
+    let mut group = criterion.benchmark_group("open");
+    group.sample_size(10);
+    group.throughput(Throughput::Elements(u64::from(TABLES)));
+    group.bench_function("10000 tables", |bencher| {
+        bencher.iter_with_large_drop(|| open(dir.path()));
+    });
+    group.bench_function("10000 tables, each one read", |bencher| {
+        bencher.iter_with_large_drop(|| {
+            let (db, keyspace) = open(dir.path());
+            for table in 0..TABLES {
+                assert!(keyspace.contains(key_of_table(table, 2)).unwrap());
+            }
+            (db, keyspace)
+        });
+    });
+}
+
+criterion_group!(store, gets, multi_gets, scans, writes, opens);
 criterion_main!(store);

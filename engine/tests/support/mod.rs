@@ -6,18 +6,24 @@
 )]
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ppc_engine::vfs::{DirEntry, FileLock, LockKind, MemVfs, ReadableFile, Vfs, WritableFile};
+use ppc_engine::vfs::{
+    Advice, DirEntry, FileLock, LockKind, MemVfs, ReadableFile, Vfs, WritableFile,
+};
 use ppc_engine::{
     Db, DbOptions, IterOptions, KeyRange, Keyspace, KeyspaceOptions, ReadMode, TableOptions,
 };
 
 /// Called at the creation and at each append of a table file.
 pub type OnTable = dyn Fn(&str) -> io::Result<()> + Send + Sync;
+
+/// Called at each positioned read of a table file, with the bytes asked for.
+pub type OnRead = dyn Fn(&Path, Range<u64>) + Send + Sync;
 
 /// Files in memory; tables can be watched, slowed and failed, and free space is what the test says.
 #[derive(Clone)]
@@ -26,6 +32,7 @@ pub struct SteeredVfs {
     free_bytes: Arc<AtomicU64>,
     on_create: Arc<OnTable>,
     on_append: Arc<OnTable>,
+    on_read: Arc<OnRead>,
 }
 
 impl SteeredVfs {
@@ -39,6 +46,7 @@ impl SteeredVfs {
             free_bytes: Arc::new(AtomicU64::new(u64::MAX)),
             on_create: Arc::new(|_| Ok(())),
             on_append: Arc::new(|_| Ok(())),
+            on_read: Arc::new(|_, _| {}),
         }
     }
 
@@ -54,6 +62,13 @@ impl SteeredVfs {
     pub fn on_append(self, act: impl Fn(&str) -> io::Result<()> + Send + Sync + 'static) -> Self {
         Self {
             on_append: Arc::new(act),
+            ..self
+        }
+    }
+
+    pub fn on_read(self, act: impl Fn(&Path, Range<u64>) + Send + Sync + 'static) -> Self {
+        Self {
+            on_read: Arc::new(act),
             ..self
         }
     }
@@ -108,6 +123,32 @@ impl WritableFile for SteeredWriter {
     }
 }
 
+#[derive(Debug)]
+struct SteeredReader {
+    vfs: SteeredVfs,
+    path: PathBuf,
+    inner: Arc<dyn ReadableFile>,
+}
+
+impl ReadableFile for SteeredReader {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        (self.vfs.on_read)(&self.path, offset..offset + buffer.len() as u64);
+        self.inner.read_exact_at(buffer, offset)
+    }
+
+    fn mapping(&self) -> Option<&[u8]> {
+        self.inner.mapping()
+    }
+
+    fn advise(&self, advice: Advice, range: Range<u64>) {
+        self.inner.advise(advice, range);
+    }
+}
+
 impl Vfs for SteeredVfs {
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         self.files.create_dir_all(path)
@@ -125,7 +166,15 @@ impl Vfs for SteeredVfs {
     }
 
     fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn ReadableFile>> {
-        self.files.open(path, mode)
+        let inner = self.files.open(path, mode)?;
+        if !is_table(path) {
+            return Ok(inner);
+        }
+        Ok(Arc::new(SteeredReader {
+            vfs: self.clone(),
+            path: path.to_path_buf(),
+            inner,
+        }))
     }
 
     fn sync_file(&self, path: &Path) -> io::Result<()> {
