@@ -38,7 +38,8 @@ impl Disk {
     }
 
     fn remount(&self, option: &str) {
-        self.mount(&["-o", &format!("remount,{option}")]);
+        // With a source, or mount would repeat options that only the disk's maker may give.
+        self.mount(&["-o", &format!("remount,{option}"), "none"]);
     }
 }
 
