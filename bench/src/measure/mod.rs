@@ -155,14 +155,15 @@ impl<'a> Probe<'a> {
                 .then(|| Running::start(kind, &meter.roots));
             running.transpose().map_err(lost_counter)
         };
-        let energy = meter.energy.start()?;
+        let instructions = count(&meter.instructions, Kind::Instructions)?;
+        let cycles = count(&meter.cycles, Kind::Cycles)?;
         Ok(Self {
             meter,
             idle,
             memory,
-            instructions: count(&meter.instructions, Kind::Instructions)?,
-            cycles: count(&meter.cycles, Kind::Cycles)?,
-            energy,
+            instructions,
+            cycles,
+            energy: meter.energy.start()?,
             cpu_seconds: process::cpu_seconds(),
         })
     }
@@ -175,13 +176,13 @@ impl<'a> Probe<'a> {
     /// When a counter that could be read at the start no longer can.
     pub fn stop(self) -> Result<Costs> {
         let cpu_seconds = process::cpu_seconds() - self.cpu_seconds;
+        let energy = self.meter.energy.stop(&self.energy, cpu_seconds)?;
         let count = |running: Option<Running>| {
             let count = running.map(Running::stop).transpose();
             count.map(Option::flatten).map_err(lost_counter)
         };
         let cycles = count(self.cycles)?;
         let instructions = count(self.instructions)?;
-        let energy = self.meter.energy.stop(&self.energy, cpu_seconds)?;
         let peak_resident_bytes = self.memory.stop();
         let idle = self.idle.zip(self.meter.take_baseline()?);
         Ok(Costs {
