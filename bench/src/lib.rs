@@ -7,6 +7,7 @@ pub mod gate;
 pub mod measure;
 pub mod paper_figures;
 pub mod peers;
+pub mod report;
 pub mod results;
 pub mod targets;
 pub mod workload;

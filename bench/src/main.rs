@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use ppc_bench::experiments;
 use ppc_bench::measure::MeterArguments;
-use ppc_bench::{compare, gate, targets};
+use ppc_bench::{compare, gate, report, targets};
 use ppc_store::archive::{Archive, ArchiveOptions, Id, Selection};
 use ppc_store::{ContentHash, Result};
 use rand::rngs::StdRng;
@@ -43,6 +43,7 @@ enum Command {
     Meter(MeterArguments),
     Compare(compare::CompareArgs),
     Gate(gate::GateArgs),
+    Report(report::ReportArgs),
     Targets(targets::TargetsArgs),
     #[command(flatten)]
     Experiment(experiments::Command),
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Command::Meter(arguments) => arguments.run().map(|()| true),
         Command::Compare(args) => compare::run(&args).map(|()| true),
         Command::Gate(args) => gate::run(&args),
+        Command::Report(args) => report::run(&args).map(|()| true),
         Command::Targets(args) => targets::run(&args).map(|()| true),
         Command::Experiment(command) => experiments::run(&command).map(|()| true),
     };

@@ -1,0 +1,318 @@
+//! Throughput and energy over ratio, in the manner of the paper's Figure 3: one series for each store
+//! and codec, a point for each block size.
+
+use std::collections::BTreeMap;
+
+use super::chart::{Axis, Chart, Frame, Label, Line, Point, Series, Style, Unit, color_of};
+use super::figure::Figure;
+use super::markup::Table;
+use super::sample::{Sample, Scope, Spread, by_work, speed_unit};
+use crate::results::{
+    Configuration, Experiment, Workload, bytes, load_name, number, peer_name, percent,
+};
+
+/// Every workload of one thread (of the fewest threads, for builds) over ratio: speed, then energy
+/// where there is any.
+pub(crate) fn figures(scope: &Scope<'_>) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let fewest = |sample: &&Sample| {
+        let same = |other: &&Sample| {
+            let like = Workload {
+                threads: sample.workload.threads,
+                ..other.workload
+            };
+            other.configuration == sample.configuration && like == sample.workload
+        };
+        let all = scope
+            .samples
+            .iter()
+            .filter(same)
+            .map(|other| other.workload.threads);
+        all.min() == Some(sample.workload.threads)
+    };
+    let one = |workload: Workload| match workload.experiment {
+        Experiment::Build => Workload {
+            threads: 1,
+            ..workload
+        },
+        _ => workload,
+    };
+    for (workload, samples) in by_work(scope.samples.iter().filter(fewest), one) {
+        let name = match workload.experiment {
+            Experiment::Build => "build".to_owned(),
+            _ => workload.name(),
+        };
+        let unit = speed_unit(&workload);
+        let title = format!("Throughput over ratio: {name}");
+        figures.extend(figure(&title, unit, &samples, |sample| sample.speed));
+        let mut kinds: Vec<&str> = samples
+            .iter()
+            .filter_map(|sample| Some(sample.energy.as_ref()?.0.as_str()))
+            .collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        for kind in kinds {
+            let title = format!("Energy over ratio: {name}");
+            let unit = format!("MB/J ({kind})");
+            figures.extend(figure(&title, &unit, &samples, |sample| {
+                let (own, spread) = sample.energy.as_ref()?;
+                (own == kind).then_some(*spread)
+            }));
+        }
+    }
+    figures
+}
+
+/// What a series holds: its store, and its codec where values share blocks.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    peer: String,
+    /// `None` for our own layouts, which are one series.
+    codec: Option<String>,
+}
+
+impl Key {
+    fn of(configuration: &Configuration) -> Self {
+        let mut codec = configuration.codec.clone();
+        if configuration.dictionary_bytes > 0 {
+            codec.push_str(&format!(
+                " + {} dict",
+                bytes(u64::from(configuration.dictionary_bytes))
+            ));
+        }
+        Self {
+            peer: configuration.peer.clone(),
+            codec: configuration.is_blocks().then_some(codec),
+        }
+    }
+}
+
+fn figure(
+    title: &str,
+    unit: &str,
+    samples: &[&Sample],
+    value: impl Fn(&Sample) -> Option<Spread>,
+) -> Option<Figure> {
+    let mut series: BTreeMap<Key, Vec<(&Sample, Spread)>> = BTreeMap::new();
+    let mut left_out: Vec<String> = Vec::new();
+    let mut values = Table::new(
+        2,
+        ["store", "configuration", "ratio", unit, "least", "greatest"],
+    );
+    for &sample in samples {
+        let Some(spread) = value(sample) else {
+            continue;
+        };
+        values.row([
+            peer_name(&sample.configuration.peer).to_owned(),
+            sample.configuration.name_in_peer(),
+            percent(sample.ratio),
+            number(spread.median),
+            number(spread.low),
+            number(spread.high),
+        ]);
+        match left_out_as(&sample.configuration, samples) {
+            Some(reason) => left_out.push(reason),
+            None => {
+                let key = Key::of(&sample.configuration);
+                series.entry(key).or_default().push((sample, spread));
+            }
+        }
+    }
+    // One point is no trade.
+    if series.values().map(Vec::len).sum::<usize>() < 2 {
+        return None;
+    }
+    left_out.sort_unstable();
+    left_out.dedup();
+    let note = if left_out.is_empty() {
+        String::new()
+    } else {
+        format!("Among the values only: {}.", left_out.join("; "))
+    };
+    Some(Figure {
+        title: title.to_owned(),
+        note,
+        chart: chart(unit, series),
+        values,
+    })
+}
+
+/// Why a configuration is not in the picture: it does not compress, and would squeeze the rest into a
+/// corner; or it was loaded in another way than usual, and the usual one is there.
+fn left_out_as(configuration: &Configuration, samples: &[&Sample]) -> Option<String> {
+    let peer = peer_name(&configuration.peer);
+    if configuration.codec == "none" || configuration.peer == "memcpy" {
+        return Some(format!("{peer}, uncompressed"));
+    }
+    let usual = |other: &&Sample| {
+        let other = &other.configuration;
+        other.peer == configuration.peer && other.is_default_load()
+    };
+    let unusual = !configuration.is_default_load() && samples.iter().any(usual);
+    unusual.then(|| format!("{peer}, {}", load_name(configuration.load)))
+}
+
+fn chart(unit: &str, groups: BTreeMap<Key, Vec<(&Sample, Spread)>>) -> Chart {
+    let points = || groups.values().flatten();
+    let x = Axis::shares(
+        "stored bytes, share of raw",
+        points().map(|(sample, _)| sample.ratio),
+    );
+    let y = Axis::fitted(
+        unit,
+        Unit::Plain,
+        points().flat_map(|(_, spread)| [spread.low, spread.high]),
+    );
+    let mut series = Vec::new();
+    let mut legend: Vec<(String, Style)> = Vec::new();
+    let mut shapes: BTreeMap<String, usize> = BTreeMap::new();
+    for (key, mut samples) in groups {
+        let next = shapes.len() + 1;
+        let style = Style {
+            color: color_of(&key.peer),
+            // Circles are ours; a codec has the same shape in every store.
+            shape: key
+                .codec
+                .as_ref()
+                .map_or(0, |codec| *shapes.entry(codec.clone()).or_insert(next)),
+        };
+        if !legend.iter().any(|(name, _)| name == peer_name(&key.peer)) {
+            legend.push((peer_name(&key.peer).to_owned(), style));
+        }
+        samples.sort_by_key(|(sample, _)| sample.configuration.block_bytes);
+        let last = samples.len() - 1;
+        let points = samples.iter().enumerate().map(|(index, (sample, spread))| {
+            let configuration = &sample.configuration;
+            Point {
+                at: (sample.ratio, spread.median),
+                spread: (spread.low, spread.high),
+                label: match &key.codec {
+                    None => Label::Must(configuration.name_in_peer()),
+                    Some(_) if index == last => Label::Must(configuration.name_in_peer()),
+                    Some(_) => Label::IfRoom(bytes(u64::from(configuration.block_bytes))),
+                },
+                tooltip: format!(
+                    "{}: {}, {} {unit}",
+                    configuration.name(),
+                    percent(sample.ratio),
+                    number(spread.median)
+                ),
+                faint: false,
+            }
+        });
+        series.push(Series {
+            name: key.codec.clone().unwrap_or_default(),
+            style,
+            line: if key.codec.is_some() {
+                Line::Solid
+            } else {
+                Line::None
+            },
+            points: points.collect(),
+            named_at_end: false,
+        });
+    }
+    // Ours on top.
+    series.sort_by_key(|series| std::cmp::Reverse(series.style.color));
+    Chart {
+        x,
+        y,
+        series,
+        legend,
+        hint: "",
+        frame: Frame::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::scopes;
+    use crate::results::testing::record;
+    use crate::results::{EnergyClass, Load, group};
+
+    #[test]
+    fn a_series_for_each_codec_and_a_point_for_each_block_size() {
+        let mut records = vec![
+            record().layout("dense").build(),
+            record().layout("fast").build(),
+        ];
+        for codec in ["zstd-3", "zstd-9"] {
+            for block_kib in [4, 16, 64, 128] {
+                records.push(record().rocksdb(codec, block_kib).build());
+                records.push(
+                    record()
+                        .rocksdb(codec, block_kib)
+                        .load(Load::Sorted)
+                        .build(),
+                );
+            }
+        }
+        records.push(
+            record()
+                .peer("files")
+                .layout("blocks")
+                .codec("none")
+                .build(),
+        );
+        let runs = group(records);
+        let figures = figures(&scopes(&runs[0])[0]);
+        assert_eq!(figures.len(), 1, "no energy, no figure of it");
+        let chart = &figures[0].chart;
+        let sizes: Vec<_> = chart
+            .series
+            .iter()
+            .map(|series| series.points.len())
+            .collect();
+        assert_eq!(sizes, [4, 4, 2]);
+        assert!(
+            figures[0].note.contains("files, uncompressed"),
+            "{}",
+            figures[0].note
+        );
+        assert!(
+            figures[0].note.contains("RocksDB, sorted load"),
+            "{}",
+            figures[0].note
+        );
+        // Every value is in the table, those that are not drawn too.
+        assert_eq!(
+            figures[0].values.html().matches("<tr>").count(),
+            1 + 2 + 16 + 1
+        );
+    }
+
+    #[test]
+    fn energies_of_different_classes_have_charts_of_their_own() {
+        let measured = |kib: u32| {
+            record()
+                .blocks(kib << 10)
+                .energy(EnergyClass::Measured, &[("package", 0, 1.0)])
+        };
+        let modelled = |kib: u32| {
+            record()
+                .blocks(kib << 10)
+                .energy(EnergyClass::Modelled, &[("model", 0, 1.0)])
+        };
+        let runs = group(
+            [4, 16]
+                .map(measured)
+                .into_iter()
+                .chain([64, 128].map(modelled))
+                .map(|builder| builder.build()),
+        );
+        let titles: Vec<_> = figures(&scopes(&runs[0])[0])
+            .into_iter()
+            .map(|figure| figure.chart.y.label)
+            .collect();
+        assert_eq!(
+            titles,
+            [
+                "MiB/s",
+                "MB/J (measured, package)",
+                "MB/J (modelled, model)"
+            ]
+        );
+    }
+}
