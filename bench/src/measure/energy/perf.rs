@@ -80,11 +80,15 @@ pub(super) fn detect(roots: &Roots) -> Result<Box<dyn Counters>, Refusal> {
 }
 
 fn open(event: &PmuEvent) -> io::Result<Counter> {
+    request(event).build()
+}
+
+/// What the kernel is asked for: the PMU refuses sampling, and to tell kernel from user.
+fn request(event: &PmuEvent) -> Builder<'static> {
     let mut builder = Builder::new(event.event);
-    // The PMU cannot tell kernel from user, and refuses to be asked.
     builder.include_kernel().include_hv();
     builder.any_pid().one_cpu(event.cpu).enabled(true);
-    builder.build()
+    builder
 }
 
 fn detect_with(

@@ -55,6 +55,22 @@ fn intel_gives_package_cores_memory_and_platform_of_each_socket() {
     assert_eq!(two[1], (Domain::Package, 1, 28, 25, 2));
 }
 
+/// `rapl_pmu_event_init` answers EINVAL to any of these; no machine of ours has the PMU to show it.
+#[test]
+fn the_pmu_is_asked_for_nothing_that_it_refuses() {
+    let (events, _) = find(&trees::intel(2).roots()).unwrap();
+    for event in &events {
+        let builder = request(event);
+        let asked = builder.attrs();
+        assert_eq!(asked.exclude_kernel(), 0);
+        assert_eq!(asked.exclude_user(), 0);
+        assert_eq!(asked.exclude_hv(), 0);
+        assert_eq!(asked.exclude_idle(), 0);
+        assert_eq!(asked.inherit(), 0);
+        assert_eq!(asked.disabled(), 0);
+    }
+}
+
 /// Linux 6.9 and 6.10 named one processor for each die of an AMD package in the mask. Each counts
 /// the whole package: perf itself printed a multiple of the truth.
 #[test]
