@@ -128,16 +128,15 @@ impl MergingIter {
 
     /// Whether the entry at heap position `a` comes before the one at `b` in walking direction.
     fn is_before(&self, a: usize, b: usize) -> bool {
-        let entry = |position: usize| {
-            let index = self.heap.get(position)?;
-            self.sources.get(*index).map(|source| source.key())
-        };
-        let indices = (self.heap.get(a), self.heap.get(b));
-        let (Some(a), Some(b)) = (entry(a), entry(b)) else {
+        let (Some(&a), Some(&b)) = (self.heap.get(a), self.heap.get(b)) else {
             return false;
         };
-        let order = compare(a.user_key, a.seq, b.user_key, b.seq);
-        let order = order.then_with(|| indices.0.cmp(&indices.1));
+        let (Some(left), Some(right)) = (self.sources.get(a), self.sources.get(b)) else {
+            return false;
+        };
+        let (left, right) = (left.key(), right.key());
+        let order = compare(left.user_key, left.seq, right.user_key, right.seq);
+        let order = order.then_with(|| a.cmp(&b));
         match self.direction {
             Direction::Forward => order == Ordering::Less,
             Direction::Backward => order == Ordering::Greater,
