@@ -1,4 +1,5 @@
-//! `ppc-bench`: measures stores, and makes of the results what people and machines can read.
+//! `ppc-bench`: makes corpora, measures stores, and makes of the results what people and machines
+//! can read.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -8,13 +9,13 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use ppc_bench::experiments;
 use ppc_bench::measure::MeterArguments;
-use ppc_bench::{compare, gate, report, targets};
+use ppc_bench::{compare, corpus, gate, report, targets};
 use ppc_store::archive::{Archive, ArchiveOptions, Id, Selection};
 use ppc_store::{ContentHash, Result};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Measure stores of source code, and report, compare and guard the results.
+/// Make corpora of source code, measure stores on them, and report, compare and guard the results.
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
@@ -41,6 +42,7 @@ enum Command {
     /// Tell what this machine can measure (time, instructions, memory, energy), and why not the
     /// rest.
     Meter(MeterArguments),
+    Corpus(corpus::command::Arguments),
     Compare(compare::CompareArgs),
     Gate(gate::GateArgs),
     Report(report::ReportArgs),
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
             seed,
         } => gets(&store, count, cache_mib << 20, seed).map(|()| true),
         Command::Meter(arguments) => arguments.run().map(|()| true),
+        Command::Corpus(arguments) => corpus::command::run(arguments).map(|()| true),
         Command::Compare(args) => compare::run(&args).map(|()| true),
         Command::Gate(args) => gate::run(&args),
         Command::Report(args) => report::run(&args).map(|()| true),

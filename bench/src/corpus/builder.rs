@@ -1,13 +1,9 @@
 //! Gathers entries in key order into a [`Corpus`], and takes their checksum on the way.
-//!
-//! The checksum is a SHA-256 over, for each entry, the key's length (u32), the value's length
-//! (u64), both little-endian, the key and the value. The lengths make it depend on where an entry
-//! ends.
 
 use ppc_store::{Error, PpcKey, Result};
 use sha2::{Digest, Sha256};
 
-use super::{Corpus, Entry};
+use super::{Corpus, Entry, hex};
 use crate::results::CorpusId;
 
 /// A corpus in the making.
@@ -15,7 +11,28 @@ pub(super) struct Builder {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
     raw_bytes: u64,
-    checksum: Sha256,
+    checksum: Checksum,
+}
+
+/// The checksum of a corpus: a SHA-256 over, for each entry in key order, the key's length (u32),
+/// the value's length (u64), both little-endian, the key and the value. The lengths make it depend
+/// on where an entry ends.
+#[derive(Default)]
+pub(super) struct Checksum(Sha256);
+
+impl Checksum {
+    pub(super) fn add(&mut self, key: &[u8], value: &[u8]) {
+        // A key has less than 64 KiB.
+        self.0.update((key.len() as u32).to_le_bytes());
+        self.0.update((value.len() as u64).to_le_bytes());
+        self.0.update(key);
+        self.0.update(value);
+    }
+
+    /// The checksum, in lowercase hexadecimal.
+    pub(super) fn finish(self) -> String {
+        hex(&self.0.finalize())
+    }
 }
 
 impl Builder {
@@ -24,7 +41,7 @@ impl Builder {
             bytes: Vec::new(),
             entries: Vec::new(),
             raw_bytes: 0,
-            checksum: Sha256::new(),
+            checksum: Checksum::default(),
         }
     }
 
@@ -44,11 +61,7 @@ impl Builder {
                 "key {key} does not come after the one before it"
             )));
         }
-        // A key has less than 64 KiB.
-        self.checksum.update((encoded.len() as u32).to_le_bytes());
-        self.checksum.update((value.len() as u64).to_le_bytes());
-        self.checksum.update(encoded);
-        self.checksum.update(value);
+        self.checksum.add(encoded, value);
         self.bytes.extend_from_slice(value);
         self.entries.push(entry);
         self.raw_bytes += value.len() as u64;
@@ -58,11 +71,10 @@ impl Builder {
     pub(super) fn finish(mut self, name: impl Into<String>) -> Corpus {
         self.bytes.shrink_to_fit();
         self.entries.shrink_to_fit();
-        let sha256 = self.checksum.finalize();
         Corpus {
             id: CorpusId {
                 name: name.into(),
-                sha256: sha256.iter().map(|byte| format!("{byte:02x}")).collect(),
+                sha256: self.checksum.finish(),
                 files: self.entries.len() as u64,
                 raw_bytes: self.raw_bytes,
             },

@@ -3,6 +3,15 @@
 //! A [`Corpus`] is read from a Parquet file that `ppc-bench corpus` or `ppc export` wrote, in whole
 //! or as a [sample](Corpus::load_prefix), or made up by [`Corpus::generate`].
 //!
+//! `ppc-bench corpus` makes such files:
+//!
+//! ```text
+//! list ─▶ ahead ─▶ downloads ─▶ client      archives, in list order, a few ahead
+//!   └──▶ gather ─▶ wheel, or a tar source   their files
+//!           └───▶ selected                  those of the language, up to a size
+//!                    └─▶ write ─▶ features  each once, in key order, as Parquet
+//! ```
+//!
 //! Invariants:
 //! 1. Keys are binary PPC keys (see [`ppc_store::key`]), strictly ascending: no key twice.
 //! 2. The hash in a key is its value's.
@@ -10,15 +19,32 @@
 //!
 //! A corpus does not change once it is there, so any number of threads may read it.
 
+mod ahead;
 mod builder;
+mod client;
+pub mod command;
+mod downloads;
+mod features;
+mod gather;
+mod language;
+mod list;
 mod load;
 mod sample;
+mod scratch;
+mod selected;
+mod size;
 mod synthetic;
 #[cfg(test)]
 mod tests;
+mod watch;
+#[cfg(feature = "zip")]
+mod wheel;
+mod write;
 
 use crate::results::CorpusId;
 
+pub use features::{ExtensionFeatures, Features, Sizes};
+pub use language::Language;
 pub use synthetic::CorpusOptions;
 
 use builder::Builder;
@@ -95,4 +121,9 @@ impl std::fmt::Debug for Corpus {
             .field("id", &self.id)
             .finish_non_exhaustive()
     }
+}
+
+/// Bytes in lowercase hexadecimal.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

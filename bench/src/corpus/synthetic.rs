@@ -6,7 +6,12 @@
 //! one to the next, lines that all files share, and the length of files. The same parameters
 //! always give the same bytes.
 
-use ppc_store::PpcKey;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use ppc_store::source::{Origin, Place, Progress, Source, SourceFile, SourceItem};
+use ppc_store::{PpcKey, Result};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -44,6 +49,22 @@ impl Default for CorpusOptions {
     }
 }
 
+impl fmt::Display for CorpusOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the generator: {} families of {} versions of {} lines, {} ‰ changed, {} ‰ shared, \
+             seed {}",
+            self.families,
+            self.versions,
+            self.lines,
+            self.changes_per_mille,
+            self.shared_per_mille,
+            self.seed
+        )
+    }
+}
+
 /// Lines common to all families.
 const STOCK_LINES: usize = 1_000;
 const EXTENSIONS: [&str; 6] = ["c", "h", "java", "js", "py", "rs"];
@@ -60,8 +81,9 @@ impl Corpus {
     #[must_use]
     pub fn generate(options: &CorpusOptions) -> Self {
         let mut files = Vec::new();
-        for_each_file(options, &mut |name, content| {
+        let _ = for_each_file(options, &mut |name, content| {
             files.push((name.into_bytes(), content));
+            ControlFlow::<()>::Continue(())
         });
         Self::of_files("synthetic", files)
     }
@@ -86,8 +108,79 @@ impl Corpus {
     }
 }
 
-/// Hands name and content of every file to `each`, one family after the other.
-pub(super) fn for_each_file(options: &CorpusOptions, each: &mut dyn FnMut(String, Vec<u8>)) {
+impl CorpusOptions {
+    /// The same with as many families as make about this many bytes.
+    #[must_use]
+    pub fn with_raw_bytes(self, raw_bytes: u64) -> Self {
+        let sample = Self {
+            families: 8,
+            ..self
+        };
+        let mut bytes = 0;
+        let _ = for_each_file(&sample, &mut |_, content| {
+            bytes += content.len() as u64;
+            ControlFlow::<()>::Continue(())
+        });
+        let families = raw_bytes.saturating_mul(8) / bytes.max(1);
+        Self {
+            families: usize::try_from(families).unwrap_or(usize::MAX).max(1),
+            ..self
+        }
+    }
+}
+
+/// The made-up files as a source, so that they become a corpus as others do.
+pub(super) struct SyntheticSource {
+    options: CorpusOptions,
+    progress: Progress,
+}
+
+impl SyntheticSource {
+    pub(super) fn new(options: CorpusOptions) -> Self {
+        Self {
+            options,
+            progress: Progress::new(),
+        }
+    }
+}
+
+impl Source for SyntheticSource {
+    fn label(&self) -> &str {
+        "synthetic"
+    }
+
+    fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    fn read(&mut self, each: &mut dyn FnMut(SourceItem) -> Result<()>) -> Result<()> {
+        self.progress.restart();
+        let label: Arc<str> = self.label().into();
+        let outcome = for_each_file(&self.options, &mut |name, content| {
+            self.progress.add_file();
+            self.progress.add_bytes(content.len() as u64);
+            let origin = Origin {
+                source: Arc::clone(&label),
+                place: Place::Whole,
+            };
+            let file = SourceFile::from_path(name.into(), content.into(), origin);
+            match each(SourceItem::File(file)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => ControlFlow::Break(error),
+            }
+        });
+        match outcome {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(error) => Err(error),
+        }
+    }
+}
+
+/// Hands name and content of every file to `each`, one family after the other, until it breaks.
+fn for_each_file<B>(
+    options: &CorpusOptions,
+    each: &mut dyn FnMut(String, Vec<u8>) -> ControlFlow<B>,
+) -> ControlFlow<B> {
     let mut random = StdRng::seed_from_u64(options.seed);
     let stock: Vec<String> = (0..STOCK_LINES).map(|_| line(&mut random)).collect();
     let any_line = |random: &mut StdRng| {
@@ -105,7 +198,7 @@ pub(super) fn for_each_file(options: &CorpusOptions, each: &mut dyn FnMut(String
             each(
                 format!("module_{family:05}.{extension}"),
                 content.into_bytes(),
-            );
+            )?;
             for changed in &mut lines {
                 if random.random_ratio(options.changes_per_mille.min(1000), 1000) {
                     *changed = any_line(&mut random);
@@ -113,6 +206,7 @@ pub(super) fn for_each_file(options: &CorpusOptions, each: &mut dyn FnMut(String
             }
         }
     }
+    ControlFlow::Continue(())
 }
 
 fn line(random: &mut StdRng) -> String {
@@ -158,9 +252,10 @@ mod tests {
                 shared_per_mille,
                 ..CorpusOptions::default()
             };
-            for_each_file(&options, &mut |_, content| {
+            let _ = for_each_file(&options, &mut |_, content| {
                 let text = String::from_utf8(content).unwrap();
                 lines.extend(text.lines().map(str::to_owned));
+                ControlFlow::<()>::Continue(())
             });
             lines.len()
         };
