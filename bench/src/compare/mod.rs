@@ -14,9 +14,9 @@ use ppc_store::{Error, Result};
 use serde::Serialize;
 
 use crate::results::{
-    Cell, Configuration, CorpusId, CorpusResults, Machine, Measurement, Record, Results, Run,
-    Summary, Workload, believable, date, decoded_per_returned, group, instructions_per_byte,
-    mib_per_cpu_second, mib_per_second, number, operations_per_second, welch_p_value,
+    Cell, Configuration, CorpusId, Machine, Measurement, Record, Results, Run, Summary, Workload,
+    believable, date, decoded_per_returned, group, instructions_per_byte, mib_per_cpu_second,
+    mib_per_second, number, operations_per_second, welch_p_value,
 };
 
 /// Tell what changed between two files of results, beyond noise
@@ -180,7 +180,7 @@ fn compare(a: &Run, b: &Run, threshold: f64, false_alarms: f64) -> Result<Compar
         if count > 0 {
             comparison
                 .notes
-                .push(format!("{count} cells were measured in {name} only"));
+                .push(format!("cells measured in {name} only: {count}"));
         }
     }
     for ((_, cell), (corpus, before)) in &ours {
@@ -197,25 +197,31 @@ fn compare(a: &Run, b: &Run, threshold: f64, false_alarms: f64) -> Result<Compar
     Ok(comparison)
 }
 
-/// Corpora of one name must have one checksum, and some corpus must be on both sides.
+/// Of each name that both have, some corpus must be the same; and there must be such a name.
 fn same_corpora(a: &Run, b: &Run) -> Result<()> {
     let mut common = false;
     for ours in &a.corpora {
-        let same_name = |theirs: &&CorpusResults| theirs.corpus.name == ours.corpus.name;
-        let namesakes: Vec<_> = b.corpora.iter().filter(same_name).collect();
-        let equal = namesakes
+        let of_name = |run: &'_ Run| -> Vec<CorpusId> {
+            let named = run.corpora.iter().map(|results| &results.corpus);
+            named
+                .filter(|corpus| corpus.name == ours.corpus.name)
+                .cloned()
+                .collect()
+        };
+        let (all_ours, all_theirs) = (of_name(a), of_name(b));
+        let equal = all_ours
             .iter()
-            .any(|theirs| theirs.corpus.sha256 == ours.corpus.sha256);
+            .any(|ours| all_theirs.iter().any(|theirs| theirs.sha256 == ours.sha256));
         common |= equal;
-        if let (false, Some(theirs)) = (equal, namesakes.first()) {
+        if let (false, Some(theirs)) = (equal, all_theirs.first()) {
             return Err(Error::invalid_input(format!(
                 "A and B measured different corpora called {:?}: {} files with SHA-256 {}, and {} \
                  files with {}",
                 ours.corpus.name,
                 ours.corpus.files,
                 ours.corpus.sha256,
-                theirs.corpus.files,
-                theirs.corpus.sha256
+                theirs.files,
+                theirs.sha256
             ))
             .with_remedy(
                 "run both on the same corpus; `ppc-bench corpus` gathers it by checksum",

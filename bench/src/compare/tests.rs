@@ -152,5 +152,14 @@ fn energies_of_different_classes_are_not_compared() {
 #[test]
 fn cells_of_one_side_only_are_counted() {
     let comparison = compared(vec![record(), record().threads(2)], vec![record()]);
-    assert_eq!(comparison.notes, ["1 cells were measured in A only"]);
+    assert_eq!(comparison.notes, ["cells measured in A only: 1"]);
+}
+
+/// A corpus that grew was measured at sizes that the other file need not have.
+#[test]
+fn parts_of_a_corpus_that_only_one_side_measured_are_no_other_corpus() {
+    let part = record().corpus("python", 64);
+    let comparison = compared(vec![record(), part], vec![record()]);
+    assert_eq!(comparison.notes, ["cells measured in A only: 1"]);
+    assert_eq!(comparison.changes.len(), 3);
 }

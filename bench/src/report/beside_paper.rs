@@ -25,7 +25,7 @@ pub(crate) fn introduction() -> String {
 
 /// The two tables of a scope.
 pub(crate) fn html(scope: &Scope<'_>) -> String {
-    let mut html = format!("<h3>{}</h3>\n", escaped(&scope.name));
+    let mut html = String::new();
     html.push_str("<h4>RocksDB loaded by puts: the paper's machine and this one</h4>\n");
     html.push_str(&rocksdb(scope).html());
     let ours = ours(scope);
@@ -40,25 +40,27 @@ pub(crate) fn html(scope: &Scope<'_>) -> String {
 
 /// What was measured of a configuration.
 #[derive(Debug, Clone, Copy, Default)]
-struct Figures {
+struct Figures<'a> {
     ratio: Option<f64>,
     build: Option<f64>,
     build_per_cpu: Option<f64>,
-    build_mb_per_joule: Option<f64>,
+    build_mb_per_joule: Option<(&'a str, f64)>,
     get: Option<f64>,
 }
 
-impl Figures {
+impl<'a> Figures<'a> {
     /// Of the samples of one configuration.
-    fn of<'a>(samples: impl Iterator<Item = &'a Sample>) -> Self {
+    fn of(samples: impl Iterator<Item = &'a Sample>) -> Self {
         let mut figures = Self::default();
         for sample in samples {
             figures.ratio = figures.ratio.or(Some(sample.ratio));
             if sample.workload.experiment == Experiment::Build && figures.build.is_none() {
                 figures.build = sample.speed.map(|speed| speed.median);
                 figures.build_per_cpu = sample.cpu_speed.map(|speed| speed.median);
-                figures.build_mb_per_joule =
-                    sample.energy.as_ref().map(|(_, spread)| spread.median);
+                figures.build_mb_per_joule = sample
+                    .energy
+                    .as_ref()
+                    .map(|(kind, spread)| (kind.as_str(), spread.median));
             }
             if is_single_get(&sample.workload) && figures.get.is_none() {
                 figures.get = sample.speed.map(|speed| speed.median);
@@ -67,7 +69,7 @@ impl Figures {
         figures
     }
 
-    fn of_rocksdb(scope: &Scope<'_>, paper: &LargeConfiguration) -> Self {
+    fn of_rocksdb(scope: &'a Scope<'_>, paper: &LargeConfiguration) -> Self {
         Self::of(scope.samples.iter().filter(|sample| {
             let configuration = &sample.configuration;
             configuration.peer == "rocksdb"
@@ -91,6 +93,17 @@ fn times(ours: Option<f64>, theirs: Option<f64>) -> String {
     match (ours, theirs) {
         (Some(ours), Some(theirs)) => format!("{} ×", number(ours / theirs)),
         _ => "not measured".to_owned(),
+    }
+}
+
+/// Joules of one as a multiple of another's, with their class; of different classes there is none.
+fn joules(ours: Option<(&str, f64)>, theirs: Option<(&str, f64)>) -> String {
+    match (ours, theirs) {
+        (Some((kind, ours)), Some((other, theirs))) if kind == other => {
+            format!("{} × ({kind})", number(theirs / ours))
+        }
+        (Some(_), Some(_)) => "classes differ".to_owned(),
+        _ => "unavailable".to_owned(),
     }
 }
 
@@ -142,7 +155,7 @@ fn rocksdb(scope: &Scope<'_>) -> Table {
                 Some(paper_reference.build_kilojoules),
             ),
             // Twice the MB for a joule is half the joules.
-            times(reference.build_mb_per_joule, here.build_mb_per_joule),
+            joules(here.build_mb_per_joule, reference.build_mb_per_joule),
             shown(here.get, number),
         ]);
     }
@@ -167,7 +180,7 @@ fn ours(scope: &Scope<'_>) -> Table {
         .collect();
     configurations.sort_unstable();
     configurations.dedup();
-    let theirs: Vec<Figures> = LARGE
+    let theirs: Vec<Figures<'_>> = LARGE
         .iter()
         .map(|paper| Figures::of_rocksdb(scope, paper))
         .collect();
@@ -179,9 +192,9 @@ fn ours(scope: &Scope<'_>) -> Table {
         let ours = Figures::of(samples);
         let mut row = vec![own.name_in_peer(), shown(ours.ratio, percent)];
         for of in [
-            |figures: &Figures| figures.ratio,
-            |figures: &Figures| figures.get,
-            |figures: &Figures| figures.build_per_cpu,
+            |figures: &Figures<'_>| figures.ratio,
+            |figures: &Figures<'_>| figures.get,
+            |figures: &Figures<'_>| figures.build_per_cpu,
         ] {
             row.extend(theirs.iter().map(|theirs| times(of(&ours), of(theirs))));
         }
@@ -225,5 +238,20 @@ mod tests {
         ] {
             assert!(html.contains(figure), "{figure}: {html}");
         }
+    }
+
+    #[test]
+    fn joules_are_set_against_joules_of_their_class_only() {
+        let half = joules(
+            Some(("measured, package", 4.0)),
+            Some(("measured, package", 2.0)),
+        );
+        assert_eq!(half, "0.500 × (measured, package)");
+        let other = joules(
+            Some(("modelled, model", 4.0)),
+            Some(("measured, package", 2.0)),
+        );
+        assert_eq!(other, "classes differ");
+        assert_eq!(joules(None, Some(("modelled, model", 2.0))), "unavailable");
     }
 }

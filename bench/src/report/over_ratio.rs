@@ -8,7 +8,7 @@ use super::figure::Figure;
 use super::markup::Table;
 use super::sample::{Sample, Scope, Spread, by_work, speed_unit};
 use crate::results::{
-    Configuration, Experiment, Workload, bytes, load_name, number, peer_name, percent,
+    Configuration, Experiment, Load, Workload, bytes, load_name, number, peer_name, percent,
 };
 
 /// Every workload of one thread (of the fewest threads, for builds) over ratio: speed, then energy
@@ -139,18 +139,34 @@ fn figure(
 }
 
 /// Why a configuration is not in the picture: it does not compress, and would squeeze the rest into a
-/// corner; or it was loaded in another way than usual, and the usual one is there.
+/// corner; or more configurations of its store were loaded in another way, and two ways in one
+/// picture would hide each other.
 fn left_out_as(configuration: &Configuration, samples: &[&Sample]) -> Option<String> {
     let peer = peer_name(&configuration.peer);
     if configuration.codec == "none" || configuration.peer == "memcpy" {
         return Some(format!("{peer}, uncompressed"));
     }
-    let usual = |other: &&Sample| {
-        let other = &other.configuration;
-        other.peer == configuration.peer && other.is_default_load()
-    };
-    let unusual = !configuration.is_default_load() && samples.iter().any(usual);
-    unusual.then(|| format!("{peer}, {}", load_name(configuration.load)))
+    let other_load = drawn_load(&configuration.peer, samples) != Some(configuration.load);
+    other_load.then(|| format!("{peer}, {}", load_name(configuration.load)))
+}
+
+/// The way in which most configurations of a store were loaded; the usual one if several are even.
+fn drawn_load(peer: &str, samples: &[&Sample]) -> Option<Load> {
+    let mut counts: BTreeMap<Load, (usize, bool)> = BTreeMap::new();
+    for sample in samples
+        .iter()
+        .filter(|sample| sample.configuration.peer == peer)
+    {
+        let usual = sample.configuration.is_default_load();
+        let (count, _) = counts
+            .entry(sample.configuration.load)
+            .or_insert((0, usual));
+        *count += 1;
+    }
+    counts
+        .into_iter()
+        .max_by_key(|&(_, rank)| rank)
+        .map(|(load, _)| load)
 }
 
 fn chart(unit: &str, groups: BTreeMap<Key, Vec<(&Sample, Spread)>>) -> Chart {
@@ -177,8 +193,14 @@ fn chart(unit: &str, groups: BTreeMap<Key, Vec<(&Sample, Spread)>>) -> Chart {
                 .as_ref()
                 .map_or(0, |codec| *shapes.entry(codec.clone()).or_insert(next)),
         };
-        if !legend.iter().any(|(name, _)| name == peer_name(&key.peer)) {
-            legend.push((peer_name(&key.peer).to_owned(), style));
+        let mut name = peer_name(&key.peer).to_owned();
+        if let Some((sample, _)) = samples.first()
+            && !sample.configuration.is_default_load()
+        {
+            name.push_str(&format!(", {}", load_name(sample.configuration.load)));
+        }
+        if !legend.iter().any(|(other, _)| *other == name) {
+            legend.push((name, style));
         }
         samples.sort_by_key(|(sample, _)| sample.configuration.block_bytes);
         let last = samples.len() - 1;
@@ -189,8 +211,12 @@ fn chart(unit: &str, groups: BTreeMap<Key, Vec<(&Sample, Spread)>>) -> Chart {
                 spread: (spread.low, spread.high),
                 label: match &key.codec {
                     None => Label::Must(configuration.name_in_peer()),
-                    Some(_) if index == last => Label::Must(configuration.name_in_peer()),
-                    Some(_) => Label::IfRoom(bytes(u64::from(configuration.block_bytes))),
+                    Some(_) if index == last => Label::Must(configuration.recipe()),
+                    // The ends tell which way blocks grow; the rest is in the table.
+                    Some(_) if index == 0 => {
+                        Label::IfRoom(bytes(u64::from(configuration.block_bytes)))
+                    }
+                    Some(_) => Label::None,
                 },
                 tooltip: format!(
                     "{}: {}, {} {unit}",
@@ -271,6 +297,7 @@ mod tests {
             "{}",
             figures[0].note
         );
+        // As many by puts as sorted: the paper's way is drawn.
         assert!(
             figures[0].note.contains("RocksDB, sorted load"),
             "{}",
@@ -281,6 +308,21 @@ mod tests {
             figures[0].values.html().matches("<tr>").count(),
             1 + 2 + 16 + 1
         );
+    }
+
+    #[test]
+    fn the_load_with_the_most_points_is_drawn() {
+        let mut records = vec![record().rocksdb("zstd-6", 4).build()];
+        for block_kib in [4, 16, 64] {
+            let sorted = record().rocksdb("zstd-6", block_kib).load(Load::Sorted);
+            records.push(sorted.build());
+        }
+        let runs = group(records);
+        let figures = figures(&scopes(&runs[0])[0]);
+        assert_eq!(figures[0].chart.series.len(), 1);
+        assert_eq!(figures[0].chart.series[0].points.len(), 3);
+        assert_eq!(figures[0].chart.legend[0].0, "RocksDB, sorted load");
+        assert_eq!(figures[0].note, "Among the values only: RocksDB, puts.");
     }
 
     #[test]

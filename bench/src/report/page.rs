@@ -5,7 +5,7 @@ use super::figure::html_of;
 use super::markup::escaped;
 use super::sample::{Scope, scopes};
 use super::{beside_paper, frontier, over_ratio, over_steps, tables};
-use crate::results::{Run, bytes, date};
+use crate::results::{Run, bytes, date, largest_of_each};
 
 const RULES: &str = "\
 :root{color-scheme:light dark;--ground:#fff;--ink:#1b1f24;--muted:#59616b;--rule:#d9dde2;--band:#f5f6f8;--link:#0072b2}
@@ -21,7 +21,7 @@ p,ul{max-width:46rem}a{color:var(--link)}
 nav{display:flex;flex-wrap:wrap;gap:.2rem 1.1rem;margin:1rem 0}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,34rem),1fr));gap:1.5rem 2rem}
 figure{margin:0;min-width:0}figcaption{font-weight:600}figcaption small{display:block;font-weight:400}
-.chart,.wide{overflow-x:auto}.chart svg{display:block;width:100%;min-width:30rem;max-width:46rem;height:auto}
+.chart,.wide{overflow-x:auto}.chart svg{display:block;width:100%;min-width:26rem;max-width:46rem;height:auto}
 table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums;margin:.5rem 0}
 th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid var(--rule);white-space:nowrap}
 th{font-weight:600;vertical-align:bottom;white-space:normal;min-width:4rem}
@@ -62,7 +62,14 @@ fn run_html(run: &Run, notes: &[String], index: usize) -> String {
     } else {
         format!("{} to {}", date(first), date(last))
     };
-    let scopes = scopes(run);
+    let all_scopes = scopes(run);
+    // Smaller corpora of a name are parts of the largest, measured for their size alone.
+    let largest = largest_of_each(run);
+    let main = |scope: &&Scope<'_>| match scope.corpora.as_slice() {
+        [one] => largest.iter().any(|results| results.corpus == one.corpus),
+        _ => true,
+    };
+    let scopes: Vec<&Scope<'_>> = all_scopes.iter().filter(main).collect();
     let mut sections: Vec<(&str, String)> = vec![
         (
             "Size against speed",
@@ -86,10 +93,14 @@ fn run_html(run: &Run, notes: &[String], index: usize) -> String {
         ),
         (
             "As a corpus grows",
-            html_of(&over_steps::over_size(&scopes)),
+            html_of(&over_steps::over_size(&all_scopes)),
         ),
         ("Beside the paper", {
-            let tables: String = scopes.iter().map(beside_paper::html).collect();
+            let mut tables = String::new();
+            for scope in &scopes {
+                let content = beside_paper::html(scope);
+                tables.push_str(&folding(&escaped(&scope.name), &content, tables.is_empty()));
+            }
             format!("{}{tables}", beside_paper::introduction())
         }),
         ("Corpora", tables::corpora(run)),
@@ -125,7 +136,7 @@ fn run_html(run: &Run, notes: &[String], index: usize) -> String {
 
 /// The same section for each scope that has something to show, under its name. The first is open to
 /// the eye, the others fold.
-fn of_each(scopes: &[Scope<'_>], content: impl Fn(&Scope<'_>) -> String) -> String {
+fn of_each(scopes: &[&Scope<'_>], content: impl Fn(&Scope<'_>) -> String) -> String {
     let mut html = String::new();
     for scope in scopes {
         let content = content(scope);

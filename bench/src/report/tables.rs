@@ -17,37 +17,26 @@ pub(crate) fn goals(run: &Run) -> String {
     scopes.rotate_right(1);
     let mut html = String::new();
     for scope in scopes {
-        let mut table = Table::new(
-            4,
-            [
-                "ppc",
-                "figure",
-                "RocksDB",
-                "verdict",
-                "ours",
-                "ratio",
-                "target",
-                "ratio to sorted SSTs",
-            ],
-        );
-        for line in &scope.lines {
-            let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), number);
-            table.row([
-                line.configuration.clone(),
-                line.figure_text(),
-                line.reference.clone(),
+        let table = |lines: &[targets::Line]| {
+            let mut table = Table::new(4, targets::HEAD);
+            for line in lines {
+                let mut cells = line.cells();
+                let [_, _, _, verdict, ..] = &mut cells;
                 match line.verdict {
-                    Verdict::Met => "✓ met".to_owned(),
-                    Verdict::Missed => "✗ missed".to_owned(),
-                    other => other.name().to_owned(),
-                },
-                line.ours_text(),
-                ratio(line.ratio_to_puts),
-                line.target_text(),
-                ratio(line.ratio_to_sorted),
-            ]);
+                    Verdict::Met => verdict.insert_str(0, "✓ "),
+                    Verdict::Missed => verdict.insert_str(0, "✗ "),
+                    Verdict::NoTarget | Verdict::NotMeasured => {}
+                }
+                table.row(cells);
+            }
+            table
+        };
+        let mut content = table(&scope.lines).html();
+        if !scope.blocks.is_empty() {
+            let summary = "Blocks in key order, ours beside RocksDB's of the same codec and size";
+            content.push_str(&table(&scope.blocks).folded(summary));
         }
-        let folded = folding(&escaped(&scope.name), &table.html(), html.is_empty());
+        let folded = folding(&escaped(&scope.name), &content, html.is_empty());
         html.push_str(&folded);
     }
     html
@@ -341,7 +330,7 @@ fn cell_row(measurement: &Measurement) -> [String; 19] {
     };
     [
         peer_name(&cell.peer).to_owned(),
-        Configuration::of(cell).name_in_peer(),
+        Configuration::of(cell).recipe(),
         load_name(cell.load).to_owned(),
         Workload::of(cell).name(),
         measurement.records.len().to_string(),

@@ -72,24 +72,29 @@ impl Configuration {
 
     /// The name without the peer's: `zstd-9/128 KiB`, `balanced zstd-3`.
     pub fn name_in_peer(&self) -> String {
-        let mut name = if self.block_bytes > 0 {
-            format!("{}/{}", self.codec, bytes(u64::from(self.block_bytes)))
-        } else if self.is_blocks() {
-            self.codec.clone()
-        } else {
-            format!("{} {}", self.layout, self.codec)
-        };
-        if self.block_bytes > 0 && self.layout != "blocks" {
-            name = format!("{} {name}", self.layout);
+        let mut name = self.recipe();
+        if !self.is_default_load() {
+            name.push_str(&format!(", {}", load_name(self.load)));
+        }
+        name
+    }
+
+    /// The name without the peer's and the load.
+    pub fn recipe(&self) -> String {
+        let mut name = String::new();
+        // Blocks are told by their size, and single files by the absence of one.
+        if self.layout != "blocks" && self.layout != "files" {
+            name = format!("{} ", self.layout);
+        }
+        name.push_str(&self.codec);
+        if self.block_bytes > 0 {
+            name.push_str(&format!("/{}", bytes(u64::from(self.block_bytes))));
         }
         if self.dictionary_bytes > 0 {
             name.push_str(&format!(
                 " + {} dict",
                 bytes(u64::from(self.dictionary_bytes))
             ));
-        }
-        if !self.is_default_load() {
-            name.push_str(&format!(", {}", load_name(self.load)));
         }
         name
     }

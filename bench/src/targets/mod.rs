@@ -112,6 +112,18 @@ pub struct Line {
     pub verdict: Verdict,
 }
 
+/// What [`Line::cells`] are.
+pub const HEAD: [&str; 8] = [
+    "ppc",
+    "figure",
+    "RocksDB",
+    "verdict",
+    "ours",
+    "ratio",
+    "target",
+    "ratio to sorted SSTs",
+];
+
 impl Line {
     /// The bound with its direction: `≤ 0.75`.
     pub fn target_text(&self) -> String {
@@ -132,6 +144,21 @@ impl Line {
         }
     }
 
+    /// The cells below [`HEAD`].
+    pub fn cells(&self) -> [String; 8] {
+        let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), number);
+        [
+            self.configuration.clone(),
+            self.figure_text(),
+            self.reference.clone(),
+            self.verdict.name().to_owned(),
+            self.ours_text(),
+            ratio(self.ratio_to_puts),
+            self.target_text(),
+            ratio(self.ratio_to_sorted),
+        ]
+    }
+
     /// Our figure with its unit where the name has none.
     pub fn ours_text(&self) -> String {
         match (self.ours, self.figure) {
@@ -149,12 +176,15 @@ pub struct Scope {
     pub name: String,
     /// Goal by goal, profile by profile.
     pub lines: Vec<Line>,
+    /// Our blocks beside RocksDB's of the same codec and size; they have no goals.
+    pub blocks: Vec<Line>,
 }
 
-/// All scopes of a run: each corpus, then, where there are several, all together.
+/// All scopes of a run: each corpus (of one name the largest), then, where there are several, all
+/// together.
 pub fn scopes(run: &Run) -> Vec<Scope> {
-    let mut scopes: Vec<Scope> = run
-        .corpora
+    let corpora = largest_of_each(run);
+    let mut scopes: Vec<Scope> = corpora
         .iter()
         .map(|results| {
             let corpus = &results.corpus;
@@ -166,10 +196,10 @@ pub fn scopes(run: &Run) -> Vec<Scope> {
                     number(corpus.files as f64)
                 ),
                 lines: lines(&[results]),
+                blocks: blocks(&[results]),
             }
         })
         .collect();
-    let corpora = largest_of_each(run);
     if corpora.len() > 1 {
         let names: Vec<&str> = corpora
             .iter()
@@ -178,6 +208,7 @@ pub fn scopes(run: &Run) -> Vec<Scope> {
         scopes.push(Scope {
             name: format!("all together: {}", names.join(", ")),
             lines: lines(&corpora),
+            blocks: blocks(&corpora),
         });
     }
     scopes
@@ -213,6 +244,12 @@ fn lines(corpora: &[&CorpusResults]) -> Vec<Line> {
             }
         }
     }
+    lines
+}
+
+fn blocks(corpora: &[&CorpusResults]) -> Vec<Line> {
+    let ours = ours(corpora);
+    let mut lines = Vec::new();
     for own in ours.iter().filter(|own| own.layout == "blocks") {
         for figure in OF_BLOCKS {
             lines.push(line(
@@ -280,9 +317,7 @@ fn line(
             (Reference::Blocks(codec, block_bytes), _) => {
                 format!("{codec}/{}", bytes(u64::from(block_bytes)))
             }
-            (Reference::Same, Some(own)) => {
-                format!("{}/{}", own.codec, bytes(u64::from(own.block_bytes)))
-            }
+            (Reference::Same, Some(own)) => own.recipe(),
             (Reference::Same, None) => "the same".to_owned(),
             (Reference::Best, _) => "its best".to_owned(),
         },
@@ -406,33 +441,22 @@ fn text(run: &Run) -> String {
     );
     for scope in scopes(run) {
         text.push_str(&format!("\n### {}\n\n", scope.name));
-        let mut rows = vec![[
-            "ppc".to_owned(),
-            "figure".to_owned(),
-            "ours".to_owned(),
-            "RocksDB".to_owned(),
-            "ratio".to_owned(),
-            "target".to_owned(),
-            "verdict".to_owned(),
-            "to sorted SSTs".to_owned(),
-        ]];
-        rows.extend(scope.lines.iter().map(|line| {
-            let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), number);
-            [
-                line.configuration.clone(),
-                line.figure_text(),
-                line.ours_text(),
-                line.reference.clone(),
-                ratio(line.ratio_to_puts),
-                line.target_text(),
-                line.verdict.name().to_owned(),
-                ratio(line.ratio_to_sorted),
-            ]
-        }));
-        text.push_str(&markdown(&rows));
+        text.push_str(&table(&scope.lines));
+        if !scope.blocks.is_empty() {
+            text.push_str(
+                "\nBlocks in key order, ours beside RocksDB's of the same codec and size:\n\n",
+            );
+            text.push_str(&table(&scope.blocks));
+        }
     }
     text.push('\n');
     text
+}
+
+fn table(lines: &[Line]) -> String {
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    rows.extend(lines.iter().map(Line::cells));
+    markdown(&rows)
 }
 
 /// A Markdown table whose columns line up; the first row is its head.
