@@ -61,6 +61,9 @@ pub struct DbOptions {
     /// Threads that compress the frames of tables being written, shared by all writers; 1 means
     /// the writing thread does it alone. Default: the machine's cores.
     pub compression_threads: usize,
+    /// Threads that work off one large multi-get, its caller among them; 1 means the caller reads
+    /// alone. Default: the machine's cores.
+    pub multi_get_threads: usize,
     /// L0 tables at which compaction starts. Default 4.
     pub l0_compaction_trigger: usize,
     /// L0 tables at which writers wait for compaction. Tables adopted by bulk loads do not count.
@@ -85,6 +88,7 @@ impl Default for DbOptions {
             sealed_memtables_max: 4,
             background_threads: 2,
             compression_threads: cores,
+            multi_get_threads: cores,
             l0_compaction_trigger: 4,
             l0_stall_trigger: 20,
             auto_compaction: true,
@@ -109,6 +113,7 @@ impl DbOptions {
         at_least("sealed_memtables_max", self.sealed_memtables_max, 1)?;
         at_least("background_threads", self.background_threads, 1)?;
         at_least("compression_threads", self.compression_threads, 1)?;
+        at_least("multi_get_threads", self.multi_get_threads, 1)?;
         at_least("l0_compaction_trigger", self.l0_compaction_trigger, 1)?;
         at_least(
             "l0_stall_trigger",

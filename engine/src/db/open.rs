@@ -219,7 +219,6 @@ fn build(
         .for_each(|space| write_state.add_space(space));
     drop(write_state);
     let work = Arc::default();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     DbInner {
         dir: dir.to_path_buf(),
         read_only,
@@ -236,7 +235,7 @@ fn build(
         compression: CompressionPool::new(options.compression_threads),
         stats: Arc::new(Stats::new()),
         latencies: Latencies::new(),
-        workers: WorkerPool::new(cores.saturating_sub(1)),
+        workers: WorkerPool::new(options.multi_get_threads.saturating_sub(1)),
         obsolete: Mutex::default(),
         scheduler: Scheduler::new(&work),
         work,
