@@ -38,6 +38,8 @@ fn db_options(spec: &StoreSpec, resources: &Resources) -> DbOptions {
     options.memtable_bytes = usize::try_from(resources.write_buffer_bytes).unwrap_or(usize::MAX);
     options.compression_threads = resources.threads;
     options.background_threads = resources.threads;
+    // The experiments ask on threads of their own, as many as a cell says.
+    options.multi_get_threads = 1;
     options
 }
 
@@ -90,6 +92,10 @@ impl Peer for Ppc {
             ("read_mode".into(), format!("{:?}", options.read_mode)),
             ("compression_threads".into(), resources.threads.to_string()),
             ("background_threads".into(), resources.threads.to_string()),
+            (
+                "multi_get_threads".into(),
+                options.multi_get_threads.to_string(),
+            ),
         ]);
         match spec.load {
             Load::Puts | Load::ShuffledPuts => {
