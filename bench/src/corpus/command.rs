@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use ppc_store::source::{SourceFormat, SourceOptions, SourceSpec, open_source};
 use ppc_store::{Error, Result};
 
+use super::Corpus;
 use super::features::Features;
 use super::gather::{DownloadOptions, gather, pin};
 use super::language::Language;
@@ -14,7 +15,7 @@ use super::selected::{Opening, Selected, Selection};
 use super::size::ByteSize;
 use super::synthetic::{CorpusOptions, SyntheticSource};
 use super::watch::Watch;
-use super::write::write;
+use super::write::{write, write_corpus};
 
 /// Make a corpus: a Parquet file of source code, and a table of its features beside it.
 #[derive(Debug, Args)]
@@ -90,6 +91,17 @@ enum Command {
         #[command(flatten)]
         output: Output,
     },
+    /// Take a sample of a corpus: runs of neighbouring keys, evenly spread, so that it compresses
+    /// about like the whole.
+    Sample {
+        /// The corpus.
+        corpus: PathBuf,
+        /// Bytes of the sample, about.
+        #[arg(long)]
+        size: ByteSize,
+        #[command(flatten)]
+        output: Output,
+    },
     /// Print the tables of features of corpora.
     Features {
         /// The Parquet files.
@@ -136,7 +148,7 @@ struct Input {
     /// Files of this language only.
     #[arg(long, value_enum)]
     language: Option<Language>,
-    /// Stop when there are this many bytes of distinct files.
+    /// Take the first files only: stop at this many bytes of distinct files.
     #[arg(long)]
     size: Option<ByteSize>,
     #[command(flatten)]
@@ -204,6 +216,17 @@ pub fn run(arguments: Arguments) -> Result<()> {
             let features = write(source, &output.out, output.overwrite, &from, &watch)?;
             watch.finish();
             println!("{features}");
+            Ok(())
+        }
+        Command::Sample {
+            corpus,
+            size,
+            output,
+        } => {
+            let from = format!("a sample of {}", corpus.display());
+            let sample = Corpus::load_prefix(&corpus, size.0)?;
+            let Output { out, overwrite } = output;
+            println!("{}", write_corpus(&sample, &out, overwrite, &from)?);
             Ok(())
         }
         Command::Features { corpora } => {

@@ -16,10 +16,11 @@ use ppc_store::archive::{Archive, ArchiveOptions, Selection};
 use ppc_store::export::{self, Wanted};
 use ppc_store::import::{self, ImportOptions, Sources};
 use ppc_store::progress::Observer;
-use ppc_store::sink::{ParquetCompression, ParquetSink, SinkOptions};
+use ppc_store::sink::{ParquetCompression, ParquetSink, Sink, SinkOptions};
 use ppc_store::source::Source;
-use ppc_store::{Error, ErrorKind, Result};
+use ppc_store::{Error, ErrorKind, PpcKey, Result};
 
+use super::Corpus;
 use super::features::{Features, Tally};
 use super::scratch::{self, Scratch};
 
@@ -41,11 +42,7 @@ pub(super) fn write(
     gathered_from: &str,
     observer: &dyn Observer,
 ) -> Result<Features> {
-    if !overwrite && out.exists() {
-        return Err(Error::invalid_input("the file exists")
-            .at_path(out)
-            .with_remedy("choose another name, or give --overwrite"));
-    }
+    check_out(out, overwrite)?;
     let parent = match out.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -61,7 +58,6 @@ pub(super) fn write(
     let archive = Archive::open(scratch.path().join("store"), options)?;
     let sources = Sources::opened(vec![source]);
     let read = import::import(&archive, sources, &import_options, observer)?;
-
     if read.files_stored == 0 {
         return Err(
             Error::invalid_input(format!("no file was found in {gathered_from}"))
@@ -69,14 +65,7 @@ pub(super) fn write(
         );
     }
 
-    let sink_options = SinkOptions {
-        overwrite,
-        parquet_compression: ParquetCompression::Snappy,
-        row_group_rows_max: GROUP_ROWS,
-        row_group_bytes: GROUP_BYTES_MAX,
-        ..SinkOptions::default()
-    };
-    let (tally, counts) = Tally::new(ParquetSink::create(out, &sink_options)?);
+    let (tally, counts) = Tally::new(ParquetSink::create(out, &sink_options(overwrite))?);
     let wanted = Wanted::Range(Selection::All);
     let written = export::export(&archive, &wanted, Box::new(tally), observer)?;
     archive.close()?;
@@ -91,16 +80,61 @@ pub(super) fn write(
         .at_path(scratch.path())
         .with_remedy("check the disk, and run again"));
     }
-
-    let name = out.file_stem().unwrap_or_default().to_string_lossy();
     let features = Features {
         files_read: read.files_read,
         bytes_read: read.bytes_read,
         parquet_bytes: written.written.output_bytes,
-        ..counts.lock().features(&name, gathered_from)
+        ..counts.lock().features(&name_of(out), gathered_from)
     };
     features.write(out)?;
     Ok(features)
+}
+
+/// Writes `corpus` to the Parquet file `out`, and its features beside it.
+pub(super) fn write_corpus(
+    corpus: &Corpus,
+    out: &Path,
+    overwrite: bool,
+    gathered_from: &str,
+) -> Result<Features> {
+    check_out(out, overwrite)?;
+    let (tally, counts) = Tally::new(ParquetSink::create(out, &sink_options(overwrite))?);
+    let mut sink = Box::new(tally);
+    for (key, value) in corpus.iter() {
+        sink.write(&PpcKey::decode(key)?, value)?;
+    }
+    let features = Features {
+        parquet_bytes: sink.finish()?.output_bytes,
+        ..counts.lock().features(&name_of(out), gathered_from)
+    };
+    features.write(out)?;
+    Ok(features)
+}
+
+/// Finds out before the work is done that its result has no place.
+fn check_out(out: &Path, overwrite: bool) -> Result<()> {
+    if overwrite || !out.exists() {
+        return Ok(());
+    }
+    Err(Error::invalid_input("the file exists")
+        .at_path(out)
+        .with_remedy("choose another name, or give --overwrite"))
+}
+
+fn sink_options(overwrite: bool) -> SinkOptions {
+    SinkOptions {
+        overwrite,
+        parquet_compression: ParquetCompression::Snappy,
+        row_group_rows_max: GROUP_ROWS,
+        row_group_bytes: GROUP_BYTES_MAX,
+        ..SinkOptions::default()
+    }
+}
+
+/// A corpus is named like its file.
+fn name_of(out: &Path) -> String {
+    let stem = out.file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -109,7 +143,7 @@ mod tests {
     use ppc_store::source::{SourceOptions, SourceSpec, open_source};
     use tempfile::TempDir;
 
-    use super::super::Corpus;
+    use super::super::CorpusOptions;
     use super::*;
 
     fn directory(files: &[(&str, &str)]) -> (TempDir, Box<dyn Source>) {
@@ -155,6 +189,21 @@ mod tests {
         // Nothing but the corpus and its features is left.
         let left = std::fs::read_dir(out.path()).unwrap().count();
         assert_eq!(left, 2);
+    }
+
+    #[test]
+    fn a_corpus_in_memory_is_written_as_it_is() {
+        let corpus = Corpus::generate(&CorpusOptions {
+            families: 20,
+            ..CorpusOptions::default()
+        });
+        let out = TempDir::new().unwrap();
+        let path = out.path().join("synthetic.parquet");
+        let features = write_corpus(&corpus, &path, false, "a test").unwrap();
+        assert_eq!(features.corpus, *corpus.id());
+        assert_eq!(features.files_read, corpus.len() as u64);
+        assert_eq!(Corpus::load(&path).unwrap(), corpus);
+        assert!(write_corpus(&corpus, &path, false, "a test").is_err());
     }
 
     #[test]
