@@ -1,6 +1,6 @@
 //! The Pareto frontier: which configurations no other of the same store beats on size and speed both.
 
-use super::chart::{Axis, Chart, Frame, Label, Line, Point, Series, Style, Unit, color_of};
+use super::chart::{Axis, Chart, Frame, Line, Point, Series, Style, Unit, color_of};
 use super::figure::Figure;
 use super::markup::Table;
 use super::sample::{Sample, Scope, Spread, by_work};
@@ -123,11 +123,7 @@ pub(crate) fn chart(
                 .map(|&(sample, speed, on_frontier)| Point {
                     at: (sample.ratio, speed.median),
                     spread: (speed.low, speed.high),
-                    label: if on_frontier {
-                        Label::Must(sample.configuration.name_in_peer())
-                    } else {
-                        Label::None
-                    },
+                    label: on_frontier.then(|| sample.configuration.name_in_peer()),
                     tooltip: format!(
                         "{}: {}, {} {unit}",
                         sample.configuration.name(),

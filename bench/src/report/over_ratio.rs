@@ -1,9 +1,9 @@
 //! Throughput and energy over ratio, in the manner of the paper's Figure 3: one series for each store
 //! and codec, a point for each block size.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::chart::{Axis, Chart, Frame, Label, Line, Point, Series, Style, Unit, color_of};
+use super::chart::{Axis, Chart, Frame, Line, Point, SHAPES, Series, Style, Unit, color_of};
 use super::figure::Figure;
 use super::markup::Table;
 use super::sample::{Sample, Scope, Spread, by_work, speed_unit};
@@ -44,7 +44,7 @@ pub(crate) fn figures(scope: &Scope<'_>) -> Vec<Figure> {
         };
         let unit = speed_unit(&workload);
         let title = format!("Throughput over ratio: {name}");
-        figures.extend(figure(&title, unit, &samples, |sample| sample.speed));
+        figures.extend(figures_of(&title, unit, &samples, |sample| sample.speed));
         let mut kinds: Vec<&str> = samples
             .iter()
             .filter_map(|sample| Some(sample.energy.as_ref()?.0.as_str()))
@@ -54,7 +54,7 @@ pub(crate) fn figures(scope: &Scope<'_>) -> Vec<Figure> {
         for kind in kinds {
             let title = format!("Energy over ratio: {name}");
             let unit = format!("MB/J ({kind})");
-            figures.extend(figure(&title, &unit, &samples, |sample| {
+            figures.extend(figures_of(&title, &unit, &samples, |sample| {
                 let (own, spread) = sample.energy.as_ref()?;
                 (own == kind).then_some(*spread)
             }));
@@ -64,7 +64,7 @@ pub(crate) fn figures(scope: &Scope<'_>) -> Vec<Figure> {
 }
 
 /// What a series holds: its store, and its codec where values share blocks.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     peer: String,
     /// `None` for our own layouts, which are one series.
@@ -87,13 +87,18 @@ impl Key {
     }
 }
 
-fn figure(
+/// The samples of each series.
+type Groups<'a> = BTreeMap<Key, Vec<(&'a Sample, Spread)>>;
+
+/// One figure, or one for the blocks of each store where all in one would hide each other; none for a
+/// single point, which is no trade.
+fn figures_of(
     title: &str,
     unit: &str,
     samples: &[&Sample],
     value: impl Fn(&Sample) -> Option<Spread>,
-) -> Option<Figure> {
-    let mut series: BTreeMap<Key, Vec<(&Sample, Spread)>> = BTreeMap::new();
+) -> Vec<Figure> {
+    let mut groups = Groups::new();
     let mut left_out: Vec<String> = Vec::new();
     let mut values = Table::new(
         2,
@@ -115,27 +120,91 @@ fn figure(
             Some(reason) => left_out.push(reason),
             None => {
                 let key = Key::of(&sample.configuration);
-                series.entry(key).or_default().push((sample, spread));
+                groups.entry(key).or_default().push((sample, spread));
             }
         }
     }
-    // One point is no trade.
-    if series.values().map(Vec::len).sum::<usize>() < 2 {
-        return None;
+    if groups.values().map(Vec::len).sum::<usize>() < 2 {
+        return Vec::new();
     }
     left_out.sort_unstable();
     left_out.dedup();
-    let note = if left_out.is_empty() {
-        String::new()
-    } else {
-        format!("Among the values only: {}.", left_out.join("; "))
+    let note = note(&groups, &left_out);
+    let axes = axes(unit, &groups);
+    let crowd = crowd(&groups);
+    if crowd.len() < 2 {
+        return vec![Figure {
+            title: title.to_owned(),
+            note,
+            chart: chart(unit, axes, &groups),
+            values,
+        }];
+    }
+    let of_one = |peer: &String| {
+        let mut groups = groups.clone();
+        groups.retain(|key, _| {
+            key.codec.is_none() || key.peer == *peer || !crowd.contains(&key.peer)
+        });
+        Figure {
+            title: format!("{title}, blocks of {}", peer_name(peer)),
+            note: note.clone(),
+            chart: chart(unit, axes.clone(), &groups),
+            values: values.clone(),
+        }
     };
-    Some(Figure {
-        title: title.to_owned(),
-        note,
-        chart: chart(unit, series),
-        values,
-    })
+    crowd.iter().map(of_one).collect()
+}
+
+/// More series of blocks than this in one chart cannot be told apart.
+const SERIES_MAX: usize = 8;
+
+/// The stores whose blocks get charts of their own, if there are several: those of several series, if
+/// all together are too many.
+fn crowd(groups: &Groups<'_>) -> BTreeSet<String> {
+    let mut counts: BTreeMap<&String, usize> = BTreeMap::new();
+    for key in groups.keys().filter(|key| key.codec.is_some()) {
+        *counts.entry(&key.peer).or_default() += 1;
+    }
+    if counts.values().sum::<usize>() <= SERIES_MAX {
+        return BTreeSet::new();
+    }
+    let several = counts.into_iter().filter(|&(_, count)| count > 2);
+    several.map(|(peer, _)| peer.clone()).collect()
+}
+
+fn note(groups: &Groups<'_>, left_out: &[String]) -> String {
+    let blocks: BTreeSet<u32> = groups
+        .values()
+        .filter(|samples| samples.len() > 1)
+        .flatten()
+        .map(|(sample, _)| sample.configuration.block_bytes)
+        .filter(|&block_bytes| block_bytes > 0)
+        .collect();
+    let mut notes = Vec::new();
+    if blocks.len() > 1 {
+        let blocks: Vec<String> = blocks
+            .into_iter()
+            .map(|size| bytes(u64::from(size)))
+            .collect();
+        notes.push(format!(
+            "Along a line blocks grow to the end that is named: {}.",
+            blocks.join(", ")
+        ));
+    }
+    if !left_out.is_empty() {
+        notes.push(format!("Among the values only: {}.", left_out.join("; ")));
+    }
+    notes.join(" ")
+}
+
+fn axes(unit: &str, groups: &Groups<'_>) -> (Axis, Axis) {
+    let points = || groups.values().flatten();
+    let ratios = points().map(|(sample, _)| sample.ratio);
+    let values = points().flat_map(|(_, spread)| [spread.low, spread.high]);
+    (
+        Axis::shares("stored bytes, share of raw", ratios),
+        Axis::fitted(unit, Unit::Plain, values),
+    )
 }
 
 /// Why a configuration is not in the picture: it does not compress, and would squeeze the rest into a
@@ -169,25 +238,16 @@ fn drawn_load(peer: &str, samples: &[&Sample]) -> Option<Load> {
         .map(|(load, _)| load)
 }
 
-fn chart(unit: &str, groups: BTreeMap<Key, Vec<(&Sample, Spread)>>) -> Chart {
-    let points = || groups.values().flatten();
-    let x = Axis::shares(
-        "stored bytes, share of raw",
-        points().map(|(sample, _)| sample.ratio),
-    );
-    let y = Axis::fitted(
-        unit,
-        Unit::Plain,
-        points().flat_map(|(_, spread)| [spread.low, spread.high]),
-    );
+fn chart(unit: &str, (x, y): (Axis, Axis), groups: &Groups<'_>) -> Chart {
     let mut series = Vec::new();
     let mut legend: Vec<(String, Style)> = Vec::new();
     let mut shapes: BTreeMap<String, usize> = BTreeMap::new();
-    for (key, mut samples) in groups {
-        let next = shapes.len() + 1;
+    for (key, samples) in groups {
+        let mut samples = samples.clone();
+        // Circles are ours; a codec has the same shape in every store.
+        let next = 1 + shapes.len() % (SHAPES - 1);
         let style = Style {
             color: color_of(&key.peer),
-            // Circles are ours; a codec has the same shape in every store.
             shape: key
                 .codec
                 .as_ref()
@@ -209,14 +269,11 @@ fn chart(unit: &str, groups: BTreeMap<Key, Vec<(&Sample, Spread)>>) -> Chart {
             Point {
                 at: (sample.ratio, spread.median),
                 spread: (spread.low, spread.high),
+                // Ends only: the texts of all points would hide the lines.
                 label: match &key.codec {
-                    None => Label::Must(configuration.name_in_peer()),
-                    Some(_) if index == last => Label::Must(configuration.recipe()),
-                    // The ends tell which way blocks grow; the rest is in the table.
-                    Some(_) if index == 0 => {
-                        Label::IfRoom(bytes(u64::from(configuration.block_bytes)))
-                    }
-                    Some(_) => Label::None,
+                    Some(codec) if index == last && last > 0 => Some(codec.clone()),
+                    Some(_) if index < last => None,
+                    _ => Some(configuration.recipe()),
                 },
                 tooltip: format!(
                     "{}: {}, {} {unit}",
@@ -322,7 +379,12 @@ mod tests {
         assert_eq!(figures[0].chart.series.len(), 1);
         assert_eq!(figures[0].chart.series[0].points.len(), 3);
         assert_eq!(figures[0].chart.legend[0].0, "RocksDB, sorted load");
-        assert_eq!(figures[0].note, "Among the values only: RocksDB, puts.");
+        let note = &figures[0].note;
+        assert!(note.contains("4 KiB, 16 KiB, 64 KiB."), "{note}");
+        assert!(
+            note.contains("Among the values only: RocksDB, puts."),
+            "{note}"
+        );
     }
 
     #[test]
@@ -356,5 +418,28 @@ mod tests {
                 "MB/J (modelled, model)"
             ]
         );
+    }
+
+    #[test]
+    fn a_crowd_of_series_is_parted_by_store_on_the_same_axes() {
+        let mut records = vec![record().layout("dense").build()];
+        for level in 1..6 {
+            for block_kib in [4, 64] {
+                let codec = format!("zstd-{level}");
+                records.push(record().rocksdb(&codec, block_kib).build());
+                records.push(record().codec(&codec).blocks(block_kib << 10).build());
+            }
+        }
+        let runs = group(records);
+        let figures = figures(&scopes(&runs[0])[0]);
+        let titles: Vec<_> = figures.iter().map(|figure| figure.title.as_str()).collect();
+        assert_eq!(titles.len(), 2);
+        assert!(titles[0].ends_with("blocks of ppc") && titles[1].ends_with("blocks of RocksDB"));
+        // Its own five, and the clustered layout in both.
+        for figure in &figures {
+            assert_eq!(figure.chart.series.len(), 6);
+        }
+        let ticks = |index: usize| figures[index].chart.y.ticks().collect::<Vec<_>>();
+        assert_eq!(ticks(0), ticks(1));
     }
 }

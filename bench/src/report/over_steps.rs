@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::chart::{Axis, Chart, Frame, Label, Line, Point, Series, Style, Unit, color_of};
+use super::chart::{Axis, Chart, Frame, Line, Point, Series, Style, Unit, color_of};
 use super::figure::Figure;
 use super::markup::Table;
 use super::sample::{Sample, Scope, Spread, by_work, speed_unit};
@@ -173,7 +173,7 @@ fn figure(
                 .map(|(step, spread)| Point {
                     at: (step, spread.median),
                     spread: (spread.low, spread.high),
-                    label: Label::None,
+                    label: None,
                     tooltip: format!(
                         "{}: {} {unit} at {} {axis}",
                         configuration.name(),

@@ -73,7 +73,12 @@ impl Results {
 
 /// A record that later arithmetic can trust.
 fn parse(line: &[u8]) -> Result<Record, String> {
-    let record: Record = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let record: Record = serde_json::from_slice(line).map_err(|error| {
+        // The parser counts lines of its own; ours is told already.
+        let text = error.to_string();
+        let reason = text.split(" at line ").next().unwrap_or_default();
+        format!("{reason} at column {}", error.column())
+    })?;
     let domains = &record.costs.energy.domains;
     let energies = domains.iter().flat_map(|domain| {
         let idle = domain.idle_watts.map(|idle| [idle.before, idle.after]);

@@ -82,8 +82,6 @@ pub(super) struct Wanted {
     pub(super) text: String,
     /// The point it belongs to.
     pub(super) at: (f64, f64),
-    /// Whether a place further away, with a leader, is better than none.
-    pub(super) must: bool,
 }
 
 /// Where a text went.
@@ -137,9 +135,8 @@ pub(super) fn place(wanted: &[Wanted], font_size: f64, obstacles: &Obstacles) ->
     let mut placed: Vec<Placed> = Vec::new();
     for (index, text) in wanted.iter().enumerate() {
         let best = candidates(text, font_size)
-            .filter(|(bounds, leader)| {
-                (text.must || !leader)
-                    && obstacles.area.contains(bounds)
+            .filter(|(bounds, _)| {
+                obstacles.area.contains(bounds)
                     && !placed.iter().any(|other| other.bounds.overlaps(bounds))
                     && !obstacles
                         .markers
@@ -220,7 +217,6 @@ mod tests {
             .map(|(index, &at)| Wanted {
                 text: format!("zstd-{index}/128 KiB"),
                 at,
-                must: index < 10,
             })
             .collect();
         let obstacles = Obstacles {
@@ -255,7 +251,6 @@ mod tests {
         let wanted = [Wanted {
             text: "dense".to_owned(),
             at: (100.0, 100.0),
-            must: false,
         }];
         let obstacles = Obstacles {
             area: area(),
@@ -272,7 +267,6 @@ mod tests {
         let wanted = [Wanted {
             text: "dense".to_owned(),
             at: (100.0, 100.0),
-            must: false,
         }];
         let line = ((100.0, 100.0), (600.0, 100.0));
         let obstacles = Obstacles {

@@ -9,7 +9,7 @@ mod style;
 
 use labels::{Obstacles, Rect, Wanted, place, text_width};
 pub(crate) use scale::{Axis, Unit};
-pub(crate) use style::{Style, color_of, css};
+pub(crate) use style::{SHAPES, Style, color_of, css};
 
 use super::markup::escaped;
 
@@ -94,22 +94,12 @@ pub(crate) struct Point {
     pub(crate) at: (f64, f64),
     /// Least and greatest value on the vertical axis.
     pub(crate) spread: (f64, f64),
-    /// What stands beside it.
-    pub(crate) label: Label,
+    /// What stands beside it, in the colour of its series, where there is room.
+    pub(crate) label: Option<String>,
     /// What a pointing device shows.
     pub(crate) tooltip: String,
     /// Whether it stands back.
     pub(crate) faint: bool,
-}
-
-/// A text beside a point.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Label {
-    None,
-    /// Where there is room for it.
-    IfRoom(String),
-    /// With a leader if need be, in the colour of its series.
-    Must(String),
 }
 
 impl Chart {
@@ -391,15 +381,11 @@ impl<'a> Drawing<'a> {
             markers: Vec::new(),
             lines: Vec::new(),
         };
-        for must in [true, false] {
-            for series in &self.chart.series {
-                for point in &series.points {
-                    let text = match (&point.label, must) {
-                        (Label::Must(text), true) | (Label::IfRoom(text), false) => text.clone(),
-                        _ => continue,
-                    };
+        for series in &self.chart.series {
+            for point in &series.points {
+                if let Some(text) = point.label.clone() {
                     let at = self.spot(point.at);
-                    wanted.push(Wanted { text, at, must });
+                    wanted.push(Wanted { text, at });
                     colors.push(series.style.color);
                 }
             }
@@ -457,14 +443,9 @@ impl<'a> Drawing<'a> {
             } else {
                 ("middle", x)
             };
-            let class = if text.must {
-                "halo named"
-            } else {
-                "halo muted"
-            };
             self.body.push_str(&format!("<g class=\"c{color}\">"));
             let anchor = format!("text-anchor=\"{anchor}\"");
-            self.text((x, y + font * 0.35), class, &anchor, &text.text);
+            self.text((x, y + font * 0.35), "halo named", &anchor, &text.text);
             self.body.push_str("</g>");
         }
     }
@@ -535,7 +516,7 @@ mod tests {
                     .map(|at| Point {
                         at,
                         spread: (at.1 * 0.8, at.1 * 1.1),
-                        label: Label::Must(format!("<{}>", at.1)),
+                        label: Some(format!("<{}>", at.1)),
                         tooltip: "a \"tip\" & more".to_owned(),
                         faint: false,
                     })

@@ -176,14 +176,16 @@ fn extent(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     if low <= high { (low, high) } else { (0.0, 1.0) }
 }
 
-/// The next of 1, 2, 5, 10 and so on, from `step` up.
+/// The nearest of 1, 2, 5, 10 and so on, by its factor.
 fn round_step(step: f64) -> f64 {
     let magnitude = 10f64.powf(step.log10().floor());
-    let digit = step / magnitude;
-    let round = [1.0, 2.0, 5.0]
-        .into_iter()
-        .find(|&round| digit <= round * 1.000_001);
-    round.unwrap_or(10.0) * magnitude
+    let digit = match step / magnitude {
+        digit if digit < 2f64.sqrt() => 1.0,
+        digit if digit < 10f64.sqrt() => 2.0,
+        digit if digit < 50f64.sqrt() => 5.0,
+        _ => 10.0,
+    };
+    digit * magnitude
 }
 
 #[cfg(test)]
@@ -198,11 +200,17 @@ mod tests {
     fn linear_ticks_are_round_and_enclose_the_values() {
         let axis = Axis::fitted("", Unit::Plain, [120.0, 731.0]);
         assert_eq!(texts(&axis), ["0", "200", "400", "600", "800"]);
-        let axis = Axis::fitted("", Unit::Plain, [0.31, 0.29, 0.28]);
+        let axis = Axis::fitted("", Unit::Plain, [0.30, 0.29, 0.28]);
         assert_eq!(
             texts(&axis),
-            ["0.27", "0.28", "0.29", "0.3", "0.31", "0.32"]
+            ["0.275", "0.28", "0.285", "0.29", "0.295", "0.3", "0.305"]
         );
+        let axis = Axis::fitted(
+            "",
+            Unit::Plain,
+            [3.0, 1010.0, 500.0].map(|value| value + 100.0),
+        );
+        assert_eq!(texts(&axis).last().unwrap(), "1,200");
         let axis = Axis::shares("", [0.081, 0.155, 0.2067]);
         assert_eq!(texts(&axis), ["0 %", "5 %", "10 %", "15 %", "20 %", "25 %"]);
     }

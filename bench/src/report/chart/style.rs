@@ -74,9 +74,12 @@ pub(crate) fn css() -> String {
     )
 }
 
+/// How many shapes there are.
+pub(crate) const SHAPES: usize = 7;
+
 /// A marker of radius 5 around the origin.
 pub(super) fn marker(shape: usize) -> &'static str {
-    match shape % 7 {
+    match shape % SHAPES {
         0 => r#"<circle class="marker" r="5.2"/>"#,
         1 => r#"<rect class="marker" x="-4.7" y="-4.7" width="9.4" height="9.4"/>"#,
         2 => r#"<path class="marker" d="M0-6.4 6.4 0 0 6.4-6.4 0z"/>"#,
