@@ -1,10 +1,14 @@
 //! The Pareto frontier: which configurations no other of the same store beats on size and speed both.
 
+use std::collections::BTreeSet;
+
 use super::chart::{Axis, Chart, Frame, Line, Point, Series, Style, Unit, color_of};
 use super::figure::Figure;
 use super::markup::Table;
 use super::sample::{Sample, Scope, Spread, by_work};
-use crate::results::{Experiment, Keys, Temperature, Workload, number, peer_name, percent};
+use crate::results::{
+    Experiment, Keys, Load, Temperature, Workload, load_name, number, peer_name, percent,
+};
 
 /// Peers whose frontier is drawn.
 const STORES: [&str; 2] = ["rocksdb", "ppc"];
@@ -106,30 +110,40 @@ pub(crate) fn chart(
     for peer in STORES {
         let style = Style {
             color: color_of(peer),
-            shape: usize::from(peer == "rocksdb"),
+            shape: shape_of(peer, Load::Puts),
         };
-        let of_peer = drawn
-            .iter()
-            .filter(|(sample, ..)| sample.configuration.peer == peer);
-        let (on, off): (Vec<_>, Vec<_>) = of_peer.partition(|&&(.., on_frontier)| on_frontier);
+        let of_peer = || {
+            drawn
+                .iter()
+                .filter(|(sample, ..)| sample.configuration.peer == peer)
+        };
+        let (on, off): (Vec<_>, Vec<_>) = of_peer().partition(|&&(.., on_frontier)| on_frontier);
         if on.is_empty() {
             continue;
         }
         let name = peer_name(peer);
-        legend.push((name.to_owned(), style));
+        let loads: BTreeSet<Load> = of_peer()
+            .map(|(sample, ..)| sample.configuration.load)
+            .collect();
+        for load in loads {
+            let shape = shape_of(peer, load);
+            let meaning = format!("{name}, {}", load_name(load));
+            legend.push((meaning, Style { shape, ..style }));
+        }
         for (line, group) in [(Line::None, off), (Line::Solid, on)] {
             let points = group
                 .into_iter()
                 .map(|&(sample, speed, on_frontier)| Point {
                     at: (sample.ratio, speed.median),
                     spread: (speed.low, speed.high),
-                    label: on_frontier.then(|| sample.configuration.name_in_peer()),
+                    label: on_frontier.then(|| sample.configuration.recipe()),
                     tooltip: format!(
                         "{}: {}, {} {unit}",
                         sample.configuration.name(),
                         percent(sample.ratio),
                         number(speed.median)
                     ),
+                    shape: Some(shape_of(peer, sample.configuration.load)),
                     faint: !on_frontier,
                 });
             series.push(Series {
@@ -153,6 +167,18 @@ pub(crate) fn chart(
         hint: "↖ smaller and faster",
         frame,
     })
+}
+
+/// Shapes tell stores and loads apart, also where colours cannot.
+fn shape_of(peer: &str, load: Load) -> usize {
+    match (peer, load) {
+        ("rocksdb", Load::Puts) => 1,
+        ("rocksdb", Load::Sorted) => 2,
+        ("rocksdb", Load::Shuffled | Load::ShuffledPuts) => 5,
+        (_, Load::Sorted) => 0,
+        (_, Load::Puts) => 3,
+        (_, Load::Shuffled | Load::ShuffledPuts) => 4,
+    }
 }
 
 /// The samples of the stores that have a speed, by store and ratio, and whether each is on its

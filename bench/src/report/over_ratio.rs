@@ -281,6 +281,7 @@ fn chart(unit: &str, (x, y): (Axis, Axis), groups: &Groups<'_>) -> Chart {
                     percent(sample.ratio),
                     number(spread.median)
                 ),
+                shape: None,
                 faint: false,
             }
         });

@@ -180,6 +180,7 @@ fn figure(
                         number(spread.median),
                         step_text(step)
                     ),
+                    shape: None,
                     faint: false,
                 })
                 .collect(),

@@ -98,6 +98,8 @@ pub(crate) struct Point {
     pub(crate) label: Option<String>,
     /// What a pointing device shows.
     pub(crate) tooltip: String,
+    /// Its shape, if not that of its series.
+    pub(crate) shape: Option<usize>,
     /// Whether it stands back.
     pub(crate) faint: bool,
 }
@@ -363,7 +365,11 @@ impl<'a> Drawing<'a> {
                     series.style.color
                 ));
             }
-            self.marker((x, y), series.style, &point.tooltip);
+            let style = Style {
+                shape: point.shape.unwrap_or(series.style.shape),
+                ..series.style
+            };
+            self.marker((x, y), style, &point.tooltip);
             if point.faint {
                 self.body.push_str("</g>");
             }
@@ -518,6 +524,7 @@ mod tests {
                         spread: (at.1 * 0.8, at.1 * 1.1),
                         label: Some(format!("<{}>", at.1)),
                         tooltip: "a \"tip\" & more".to_owned(),
+                        shape: None,
                         faint: false,
                     })
                     .collect(),
