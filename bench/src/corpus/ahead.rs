@@ -4,11 +4,12 @@
 //! a corpus of a given size downloads little that it does not use.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
-use ppc_store::Result;
+use ppc_store::{Error, ErrorKind, Result};
 
 use super::downloads::Download;
 use super::list::PinnedArchive;
@@ -97,7 +98,12 @@ impl Shared {
             };
             state.next += 1;
             drop(state);
-            let download = (self.get)(archive);
+            // Whoever waits for this archive must hear of it, whatever happens here.
+            let download = catch_unwind(AssertUnwindSafe(|| (self.get)(archive)));
+            let download = download.unwrap_or_else(|_| {
+                let message = format!("the download of {archive} ended before its work was done");
+                Err(Error::new(ErrorKind::Failed, message))
+            });
             self.state.lock().ready.insert(i, download);
             self.changed.notify_all();
         }
@@ -109,7 +115,7 @@ impl Drop for Ahead {
         self.shared.state.lock().is_over = true;
         self.shared.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // A panic of its own was printed; whoever waited for its archive is gone.
+            // Panics were caught where they could happen.
             let _ = thread.join();
         }
     }
@@ -118,8 +124,6 @@ impl Drop for Ahead {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use ppc_store::Error;
 
     use super::super::client::Client;
     use super::super::list::Pin;
@@ -152,13 +156,14 @@ mod tests {
     fn archives_come_in_order_and_errors_in_their_place() {
         let get = |archive: &PinnedArchive| match archive.name.as_str() {
             "7" => Err(Error::invalid_input("no seven")),
+            "9" => panic!("a defect"),
             name => Ok(download(name)),
         };
         let ahead = Ahead::start(archives(30), 3, Box::new(get));
         for i in 0..30 {
             let (archive, got) = ahead.take(i).unwrap();
             assert_eq!(archive.name, i.to_string());
-            assert_eq!(got.is_err(), i == 7);
+            assert_eq!(got.is_err(), i == 7 || i == 9);
         }
         assert!(ahead.take(30).is_none());
         // Again from the beginning.

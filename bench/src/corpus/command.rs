@@ -8,7 +8,7 @@ use ppc_store::{Error, Result};
 
 use super::Corpus;
 use super::features::Features;
-use super::gather::{DownloadOptions, gather, pin};
+use super::gather::{Amount, DownloadOptions, gather, pin};
 use super::language::Language;
 use super::list::PackageList;
 use super::selected::{Opening, Selected, Selection};
@@ -37,7 +37,10 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         list: Option<PathBuf>,
         #[command(flatten)]
-        amount: Amount,
+        amount: AmountArguments,
+        /// Go on without archives that cannot be had. The corpus is then not that of the list.
+        #[arg(long)]
+        skip_missing: bool,
         #[command(flatten)]
         downloads: DownloadArguments,
         #[command(flatten)]
@@ -113,7 +116,7 @@ enum Command {
 /// How much of a list is gathered.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct Amount {
+struct AmountArguments {
     /// Gather until there are this many bytes of distinct files.
     #[arg(long)]
     size: Option<ByteSize>,
@@ -162,6 +165,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             language,
             list,
             amount,
+            skip_missing,
             downloads,
             output,
         } => {
@@ -176,12 +180,13 @@ pub fn run(arguments: Arguments) -> Result<()> {
                     language.name()
                 )));
             }
-            let size = amount.size.map(|size| size.0);
-            let downloads = downloads.options()?;
-            println!(
-                "{}",
-                gather(&list, size, &downloads, &output.out, output.overwrite)?
-            );
+            let amount = Amount {
+                raw_bytes_max: amount.size.map(|size| size.0),
+                skip_missing,
+            };
+            let Output { out, overwrite } = output;
+            let features = gather(&list, amount, &downloads.options()?, &out, overwrite)?;
+            println!("{features}");
             Ok(())
         }
         Command::Pin {

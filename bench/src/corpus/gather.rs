@@ -1,7 +1,12 @@
 //! Gathering a corpus from a pinned list, and pinning a list.
 
+#[cfg(test)]
+#[cfg(feature = "zip")]
+mod tests;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ppc_store::source::{Source, SourceOptions, TarSource};
 use ppc_store::{Error, ErrorKind, Result};
@@ -24,50 +29,103 @@ pub(super) struct DownloadOptions {
     pub(super) jobs: usize,
 }
 
-/// Gathers the packages of `list` in order, until there are `raw_bytes_max` bytes of distinct
-/// files, and writes them to `out`.
+/// How much of a list is gathered.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Amount {
+    /// Bytes of distinct files at which it ends; the whole list if `None`.
+    pub(super) raw_bytes_max: Option<u64>,
+    /// Go on without archives that cannot be had. The corpus is then another one.
+    pub(super) skip_missing: bool,
+}
+
+/// Gathers the packages of `list` in order, and writes them to `out`.
 pub(super) fn gather(
     list: &PackageList,
-    raw_bytes_max: Option<u64>,
+    amount: Amount,
     downloads: &DownloadOptions,
     out: &Path,
     overwrite: bool,
 ) -> Result<Features> {
     let watch = Arc::new(Watch::new());
+    let missing = Arc::new(AtomicU64::new(0));
     let archives = list.archives();
-    let count = archives.len();
     let cache = Downloads::open(&downloads.dir, &list.suites)?;
     let get = move |archive: &PinnedArchive| cache.get(archive);
-    let ahead = Ahead::start(archives, downloads.jobs, Box::new(get));
-    let opening: Opening = Box::new({
-        let watch = Arc::clone(&watch);
-        let mut bytes = 0;
-        move |i| {
-            let (archive, download) = ahead.take(i)?;
-            Some(download.and_then(|download| {
-                bytes += download.bytes;
-                let done = ByteSize(bytes);
-                watch.note(format!(
-                    "({archive}, {} of {count} archives, {done})",
-                    i + 1
-                ));
-                open(&download.path)
-            }))
-        }
-    });
+    let mut queue = Queue {
+        count: archives.len(),
+        ahead: Ahead::start(archives, downloads.jobs, Box::new(get)),
+        next: 0,
+        bytes: 0,
+        skip_missing: amount.skip_missing,
+        missing: Arc::clone(&missing),
+        watch: Arc::clone(&watch),
+    };
+    let opening: Opening = Box::new(move |i| queue.open(i));
     let selection = Selection {
         language: Some(list.language),
-        raw_bytes_max,
+        raw_bytes_max: amount.raw_bytes_max,
     };
-    let source = Selected::new(list.language.name(), opening, selection);
-    let gathered_from = format!("the pinned list of {} packages", list.language.name());
-    let features = write(Box::new(source), out, overwrite, &gathered_from, &*watch)?;
+    let source = Box::new(Selected::new(list.language.name(), opening, selection));
+    let from = format!("the pinned list of {} packages", list.language.name());
+    let mut features = write(source, out, overwrite, &from, &*watch)?;
     watch.finish();
-    if raw_bytes_max.is_some_and(|bytes| features.corpus.raw_bytes < bytes) {
-        let there_is = ByteSize(features.corpus.raw_bytes);
-        watch.say(&format!("the list has no more than {there_is}"));
+    let missing = missing.load(Ordering::Relaxed);
+    if missing > 0 {
+        features.gathered_from = format!("{from}, without {missing} that could not be had");
+        features.write(out)?;
+    }
+    let raw_bytes = features.corpus.raw_bytes;
+    if amount.raw_bytes_max.is_some_and(|bytes| raw_bytes < bytes) {
+        watch.say(&format!(
+            "the list has no more than {}",
+            ByteSize(raw_bytes)
+        ));
     }
     Ok(features)
+}
+
+/// The archives of a list, opened one after the other.
+struct Queue {
+    ahead: Ahead,
+    count: usize,
+    /// The next archive of the list, which is not the next source where some are missing.
+    next: usize,
+    bytes: u64,
+    skip_missing: bool,
+    missing: Arc<AtomicU64>,
+    watch: Arc<Watch>,
+}
+
+impl Queue {
+    /// Opens the `i`-th source; the first begins the list anew.
+    fn open(&mut self, i: usize) -> Option<Result<Box<dyn Source>>> {
+        if i == 0 {
+            (self.next, self.bytes) = (0, 0);
+            self.missing.store(0, Ordering::Relaxed);
+        }
+        loop {
+            let (archive, download) = self.ahead.take(self.next)?;
+            self.next += 1;
+            match download {
+                Ok(download) => {
+                    self.bytes += download.bytes;
+                    let (next, count, bytes) = (self.next, self.count, ByteSize(self.bytes));
+                    let note = format!("({archive}, {next} of {count} archives, {bytes})");
+                    self.watch.note(note);
+                    return Some(open(&download.path));
+                }
+                // Another archive than the pinned one is not missing: something is wrong.
+                Err(error) if self.skip_missing && error.kind() != ErrorKind::Corruption => {
+                    self.missing.fetch_add(1, Ordering::Relaxed);
+                    self.watch.say(&format!("left out: {error}"));
+                }
+                Err(error) => {
+                    let remedy = "run again, or leave out what cannot be had with --skip-missing";
+                    return Some(Err(error.with_remedy(remedy)));
+                }
+            }
+        }
+    }
 }
 
 /// Opens a downloaded archive as what it is.

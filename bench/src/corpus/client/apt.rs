@@ -99,6 +99,7 @@ impl Apt {
         command.args(["-o", "Dir::Etc::sourceparts=-"]);
         // Run by root, apt would download as another user, who may not write here, and say so.
         command.args(["-o", "APT::Sandbox::User=root"]);
+        command.args(["-o", "Acquire::Retries=3"]);
         command
     }
 }
