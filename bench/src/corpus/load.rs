@@ -33,10 +33,10 @@ impl Corpus {
     /// Reads a sample of about `raw_bytes` bytes of values, within a sixteenth if the runs allow;
     /// all if there are no more.
     ///
-    /// The sample is made of runs of neighbouring keys, spread evenly over the file. A run holds
-    /// all files of one name as long as they are few MiB, so that near-duplicates stay together:
-    /// see [`sample::runs`] for what bounds it. The same file and size always give the same
-    /// sample, and a larger sample holds most of a smaller one.
+    /// The sample is made of runs of neighbouring keys, spread evenly over the file, so that
+    /// near-duplicates stay together. A run has at least 1 MiB and ends with the last file of a
+    /// name, unless that would make it longer than 16 MiB. The same file and size always give the
+    /// same sample, and a larger sample holds most of a smaller one.
     pub fn load_prefix(path: &Path, raw_bytes: u64) -> Result<Self> {
         let rows = rows(path).map_err(|error| {
             Error::invalid_input("cannot read the columns `name` and `size`")

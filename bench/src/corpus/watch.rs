@@ -72,10 +72,10 @@ impl Watch {
 
     fn begin(&self, phase: Phase, total: Option<u64>) {
         let counts = match total {
-            Some(_) => "{wide_bar} {bytes} of {total_bytes}, {eta} left",
+            Some(_) => "{bar:20} {bytes} of {total_bytes}, {eta} left",
             None => "{bytes} {binary_bytes_per_sec}",
         };
-        let template = format!("{} {counts} {{msg}}", phase.name());
+        let template = format!("{} {counts} {{wide_msg}}", phase.name());
         // The template is a constant but for words; should it be refused, the default serves.
         if let Ok(style) = ProgressStyle::with_template(&template) {
             self.bar.set_style(style);
@@ -92,6 +92,11 @@ impl Observer for Watch {
         let mut state = self.state.lock();
         let is_new = state.phase != Some(progress.phase);
         if is_new {
+            if state.phase.is_some() {
+                // What was read is no news of what is written.
+                state.note.clear();
+                self.bar.set_message("");
+            }
             state.phase = Some(progress.phase);
             self.begin(progress.phase, progress.bytes_total);
         }
