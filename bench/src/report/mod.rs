@@ -23,6 +23,7 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use ppc_store::{Error, Result};
 
+use crate::corpus::Features;
 use crate::results::{Results, group};
 
 /// Make a report of results: one HTML file with charts and tables that needs nothing else
@@ -33,7 +34,7 @@ use crate::results::{Results, group};
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  ppc-bench report results.jsonl report.html --open
+  ppc-bench report results.jsonl report.html --corpus corpus.parquet --open
   ppc-bench report results.jsonl report.html --picture docs/results.svg")]
 pub struct ReportArgs {
     /// Results, as `ppc-bench paper` writes them; files of several corpora can be concatenated
@@ -45,6 +46,9 @@ pub struct ReportArgs {
     /// Also write the picture for the README: stored bytes against the speed of gets
     #[arg(long, value_name = "OUT.svg")]
     picture: Option<PathBuf>,
+    /// A corpus that was measured, for the report to tell what is in it; can be repeated
+    #[arg(long = "corpus", value_name = "CORPUS.parquet")]
+    corpora: Vec<PathBuf>,
     /// Open the report in the browser
     #[arg(long)]
     open: bool,
@@ -58,7 +62,12 @@ pub struct ReportArgs {
 pub fn run(args: &ReportArgs) -> Result<()> {
     let results = Results::read(std::slice::from_ref(&args.results))?;
     let runs = group(results.records);
-    write(&args.out, &page::html(&runs, &results.notes))?;
+    let features: Vec<Features> = args
+        .corpora
+        .iter()
+        .map(|path| Features::read(path))
+        .collect::<Result<_>>()?;
+    write(&args.out, &page::html(&runs, &results.notes, &features))?;
     if let Some(path) = &args.picture {
         // Of several runs the last: its figures are the newest.
         let newest = runs.iter().max_by_key(|run| run.period().1);

@@ -5,6 +5,7 @@ use super::figure::html_of;
 use super::markup::escaped;
 use super::sample::{Scope, scopes};
 use super::{beside_paper, frontier, over_ratio, over_steps, tables};
+use crate::corpus::Features;
 use crate::results::{Run, bytes, date, largest_of_each};
 
 const RULES: &str = "\
@@ -32,7 +33,7 @@ summary{cursor:pointer;color:var(--link);padding:.3rem 0}
 ";
 
 /// The whole report.
-pub(crate) fn html(runs: &[Run], notes: &[String]) -> String {
+pub(crate) fn html(runs: &[Run], notes: &[String], features: &[Features]) -> String {
     let mut html = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
@@ -48,13 +49,13 @@ pub(crate) fn html(runs: &[Run], notes: &[String]) -> String {
         ));
     }
     for (index, run) in runs.iter().enumerate() {
-        html.push_str(&run_html(run, notes, index));
+        html.push_str(&run_html(run, notes, features, index));
     }
     html.push_str("</body></html>\n");
     html
 }
 
-fn run_html(run: &Run, notes: &[String], index: usize) -> String {
+fn run_html(run: &Run, notes: &[String], features: &[Features], index: usize) -> String {
     let machine = &run.machine;
     let (first, last) = run.period();
     let days = if date(first) == date(last) {
@@ -103,7 +104,7 @@ fn run_html(run: &Run, notes: &[String], index: usize) -> String {
             }
             format!("{}{tables}", beside_paper::introduction())
         }),
-        ("Corpora", tables::corpora(run)),
+        ("Corpora", tables::corpora(run, features)),
         ("Machine", tables::machine(run)),
         ("What could not be measured", tables::missing(run, notes)),
         ("Every cell", tables::every_cell(run)),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::markup::{Table, escaped};
 use super::page::folding;
+use crate::corpus::Features;
 use crate::results::{
     Configuration, EnergyClass, IdleWatts, Measurement, Run, Summary, Workload, bytes, date,
     load_name, number, peer_name, percent,
@@ -42,20 +43,48 @@ pub(crate) fn goals(run: &Run) -> String {
     html
 }
 
-/// What was stored.
-pub(crate) fn corpora(run: &Run) -> String {
-    let mut table = Table::new(1, ["corpus", "files", "raw size", "mean file", "SHA-256"]);
+/// What was stored: the paper's Table I, with medians where the features of a corpus are known.
+pub(crate) fn corpora(run: &Run, features: &[Features]) -> String {
+    let mut table = Table::new(
+        2,
+        [
+            "corpus",
+            "gathered from",
+            "files",
+            "raw size",
+            "mean file",
+            "median file",
+            "largest file",
+            "SHA-256",
+        ],
+    );
+    let mut unknown = false;
     for results in &run.corpora {
         let corpus = &results.corpus;
+        let known = features
+            .iter()
+            .find(|features| features.corpus.sha256 == corpus.sha256);
+        unknown |= known.is_none();
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
         table.row([
             corpus.name.clone(),
+            or_dash(known.map(|features| features.gathered_from.clone())),
             number(corpus.files as f64),
             bytes(corpus.raw_bytes),
             bytes(corpus.raw_bytes.checked_div(corpus.files).unwrap_or(0)),
+            or_dash(known.map(|features| bytes(features.all.median_bytes))),
+            or_dash(known.map(|features| bytes(features.all.max_bytes))),
             corpus.sha256.clone(),
         ]);
     }
-    table.html()
+    let mut html = table.html();
+    if unknown {
+        html.push_str(
+            "<p class=\"muted\">Results do not hold what is missing here; <code>--corpus</code> \
+             names the Parquet files that have it.</p>\n",
+        );
+    }
+    html
 }
 
 /// Where and when.
@@ -349,4 +378,43 @@ fn cell_row(measurement: &Measurement) -> [String; 19] {
         median(measurement.write_amplification()),
         size(measurement.peak_resident_bytes()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus::Sizes;
+    use crate::results::group;
+    use crate::results::testing::record;
+
+    #[test]
+    fn features_are_those_of_the_corpus_with_the_same_checksum() {
+        let runs = group([record().build()]);
+        let mut features = Features {
+            corpus: runs[0].corpora[0].corpus.clone(),
+            gathered_from: "a list of packages".to_owned(),
+            files_read: 1,
+            bytes_read: 1,
+            parquet_bytes: 1,
+            all: Sizes {
+                files: 1,
+                bytes: 1,
+                mean_bytes: 1.0,
+                median_bytes: 3072,
+                max_bytes: 9 << 20,
+            },
+            extensions: Vec::new(),
+        };
+        let html = corpora(&runs[0], std::slice::from_ref(&features));
+        for text in ["a list of packages", "3 KiB", "9 MiB"] {
+            assert!(html.contains(text), "{text}: {html}");
+        }
+        assert!(!html.contains("--corpus"));
+        features.corpus.sha256 = "another".to_owned();
+        let html = corpora(&runs[0], &[features]);
+        assert!(
+            !html.contains("3 KiB") && html.contains("--corpus"),
+            "{html}"
+        );
+    }
 }

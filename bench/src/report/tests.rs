@@ -47,7 +47,7 @@ fn records() -> Vec<Record> {
 fn every_cell_is_in_the_report() {
     let runs = group(records());
     let cells = runs[0].measurements().count();
-    let html = page::html(&runs, &[]);
+    let html = page::html(&runs, &[], &[]);
     let table = html.split("Every cell</h2>").nth(1).unwrap();
     assert!(table.contains(&format!("python: {cells} cells")));
     assert_eq!(table.matches("<tr>").count(), cells + 1);
@@ -74,7 +74,7 @@ fn every_cell_is_in_the_report() {
 
 #[test]
 fn an_energy_never_stands_without_its_class() {
-    let html = page::html(&group(records()), &[]);
+    let html = page::html(&group(records()), &[], &[]);
     assert!(html.contains("MB/J (modelled, model)"));
     assert!(html.contains("<td>modelled, model</td>") && html.contains("<td>unavailable</td>"));
     assert!(html.contains("unavailable. no meter: a virtual machine"));
@@ -82,7 +82,7 @@ fn an_energy_never_stands_without_its_class() {
 
 #[test]
 fn the_report_needs_nothing_from_elsewhere() {
-    let html = page::html(&group(records()), &[]);
+    let html = page::html(&group(records()), &[], &[]);
     for foreign in [
         "<script", "<link", "<img", "src=", "url(", "@import", "https://",
     ] {
@@ -107,7 +107,7 @@ fn names_from_results_cannot_break_the_page() {
         record.costs.energy.source = evil.to_owned();
         record
     });
-    let html = page::html(&group(records), &[evil.to_owned()]);
+    let html = page::html(&group(records), &[evil.to_owned()], &[]);
     assert!(!html.contains("<script"));
     assert_eq!(
         html.matches("<table>").count(),
@@ -121,6 +121,7 @@ fn notes_on_the_files_are_told() {
     let html = page::html(
         &group(records()),
         &["runs.jsonl, line 7: cut short".to_owned()],
+        &[],
     );
     assert!(html.contains("runs.jsonl, line 7: cut short"));
     assert!(html.contains("Not measured in this run: fjall, zip, files, memcpy."));
