@@ -5,7 +5,7 @@
 //! [`Record`](crate::results::Record) for every run. A run that was interrupted goes on where it
 //! stopped when it is started again with the same corpus, machine and commit.
 //!
-//! One thread leads; the measured loops of [`reads`] start the threads they need. Only one cell
+//! One thread leads; the measured loops of `reads` start the threads they need. Only one cell
 //! runs at a time.
 
 mod calibrate;
