@@ -99,17 +99,14 @@ pub(super) enum Reference {
 
 impl Reference {
     /// Whether a cell of RocksDB is what `own` is set against.
-    pub(super) fn is(self, cell: &Cell, own: &Configuration) -> bool {
+    pub(super) fn is(self, cell: &Cell, own: Option<&Configuration>) -> bool {
+        let blocks = (cell.codec.as_str(), cell.block_bytes, cell.dictionary_bytes);
         match self {
             Self::Best => true,
-            Self::Blocks(codec, block_bytes) => {
-                (cell.codec.as_str(), cell.block_bytes, cell.dictionary_bytes)
-                    == (codec, block_bytes, 0)
-            }
-            Self::Same => {
-                (&cell.codec, cell.block_bytes, cell.dictionary_bytes)
-                    == (&own.codec, own.block_bytes, own.dictionary_bytes)
-            }
+            Self::Blocks(codec, block_bytes) => blocks == (codec, block_bytes, 0),
+            Self::Same => own.is_some_and(|own| {
+                blocks == (own.codec.as_str(), own.block_bytes, own.dictionary_bytes)
+            }),
         }
     }
 }

@@ -110,6 +110,8 @@ pub struct Line {
     pub target: Option<f64>,
     /// How it came out.
     pub verdict: Verdict,
+    /// What was not measured, where the verdict needs it.
+    pub missing: Option<&'static str>,
 }
 
 /// What [`Line::cells`] are.
@@ -151,7 +153,10 @@ impl Line {
             self.configuration.clone(),
             self.figure_text(),
             self.reference.clone(),
-            self.verdict.name().to_owned(),
+            match self.missing {
+                Some(missing) => format!("{}: {missing}", self.verdict.name()),
+                None => self.verdict.name().to_owned(),
+            },
             self.ours_text(),
             ratio(self.ratio_to_puts),
             self.target_text(),
@@ -296,6 +301,14 @@ fn line(
     };
     let ours = puts.or(sorted).map(|pair| pair.ours).or_else(alone);
     let ratio_to_puts = puts.map(|pair| pair.ours / pair.theirs);
+    let any_puts = || theirs(corpora, own, figure, reference, Load::Puts, None);
+    let missing = match (puts, ours) {
+        (Some(_), _) => None,
+        (None, None) if any_puts().is_none() => Some("neither side"),
+        (None, None) => Some("ours"),
+        (None, Some(_)) if any_puts().is_none() => Some("RocksDB by puts"),
+        (None, Some(_)) => Some("with equal caches"),
+    };
     let verdict = match (ratio_to_puts, target) {
         (None, _) => Verdict::NotMeasured,
         (_, None) => Verdict::NoTarget,
@@ -325,6 +338,7 @@ fn line(
         ratio_to_sorted: sorted.map(|pair| pair.ours / pair.theirs),
         target,
         verdict,
+        missing,
     }
 }
 
@@ -351,18 +365,7 @@ fn pair(
                 Configuration::of(cell) == *own && same_cache(cell)
             })
         });
-        let theirs = figure.over(corpora, |results| {
-            let matches = |cell: &Cell| {
-                cell.peer == "rocksdb"
-                    && cell.load == load
-                    && same_cache(cell)
-                    && reference.is(cell, own)
-            };
-            match reference {
-                Reference::Best => best(results, figure, matches),
-                _ => find(results, figure, matches),
-            }
-        });
+        let theirs = theirs(corpora, Some(own), figure, reference, load, cache_bytes);
         if let (Some(ours), Some(theirs)) = (ours, theirs) {
             return Some(Pair {
                 cache_bytes,
@@ -372,6 +375,29 @@ fn pair(
         }
     }
     None
+}
+
+/// RocksDB's figure, with these bytes of cache or any.
+fn theirs(
+    corpora: &[&CorpusResults],
+    own: Option<&Configuration>,
+    figure: Figure,
+    reference: Reference,
+    load: Load,
+    cache_bytes: Option<u64>,
+) -> Option<f64> {
+    figure.over(corpora, |results| {
+        let matches = |cell: &Cell| {
+            cell.peer == "rocksdb"
+                && cell.load == load
+                && cache_bytes.is_none_or(|bytes| cell.cache_bytes == bytes)
+                && reference.is(cell, own)
+        };
+        match reference {
+            Reference::Best => best(results, figure, matches),
+            _ => find(results, figure, matches),
+        }
+    })
 }
 
 /// The sizes of cache to try until both sides have one: the largest first where keys recur, since

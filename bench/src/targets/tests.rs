@@ -69,6 +69,12 @@ fn what_was_not_measured_says_so() {
         (None, Verdict::NotMeasured)
     );
     assert!(build.ours.is_some());
+    assert_eq!(build.missing, Some("RocksDB by puts"));
+    let scan = get_line(&scopes[0], Figure::Scan, "its best");
+    assert_eq!(scan.missing, Some("neither side"));
+    let dense = |line: &&Line| line.configuration == "dense" && line.figure == Figure::Stored;
+    let dense = scopes[0].lines.iter().find(dense).unwrap();
+    assert_eq!(dense.missing, Some("ours"));
     let text = text(&run);
     for profile in ["dense", "fast"] {
         let row = text
@@ -163,5 +169,6 @@ fn power_law_gets_are_compared_at_the_largest_cache_that_both_had() {
     let unequal = run_of([get(record(), 64, 3000.0), get(rocksdb(), 256, 8000.0)]);
     let line = get_line(&scopes(&unequal)[0], Figure::PowerLawGet, "its best");
     assert_eq!(line.verdict, Verdict::NotMeasured);
+    assert_eq!(line.missing, Some("with equal caches"));
     assert!(line.ours.is_some());
 }
