@@ -1,21 +1,19 @@
 //! What the harness itself costs: `memcpy` through it beside a bare loop over the same values.
 
-use std::time::Instant;
-
 use ppc_store::{Error, Result};
 
 use super::reads::{Questions, gets};
 use crate::corpus::Corpus;
-use crate::measure::Meter;
+use crate::measure::{Meter, Probe};
 use crate::peers::{self, Codec, Resources, StoreSpec, Wanted};
 use crate::results::{Keys, Load};
 use crate::workload::Sequence;
 
-/// Seconds of each way, alternating.
+/// Processor time of each way, alternating: what other programs take meanwhile does not count.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HarnessCost {
-    pub(super) bare_seconds: Vec<f64>,
-    pub(super) harness_seconds: Vec<f64>,
+    pub(super) bare_cpu_seconds: Vec<f64>,
+    pub(super) harness_cpu_seconds: Vec<f64>,
 }
 
 impl HarnessCost {
@@ -23,7 +21,7 @@ impl HarnessCost {
     /// interference makes slower and nothing makes faster.
     pub(super) fn percent(&self) -> f64 {
         let fastest = |all: &[f64]| all.iter().copied().fold(f64::INFINITY, f64::min);
-        (fastest(&self.harness_seconds) / fastest(&self.bare_seconds) - 1.0) * 100.0
+        (fastest(&self.harness_cpu_seconds) / fastest(&self.bare_cpu_seconds) - 1.0) * 100.0
     }
 }
 
@@ -62,16 +60,15 @@ pub(super) fn measure(
         batch: 1,
     };
     let mut cost = HarnessCost {
-        bare_seconds: Vec::new(),
-        harness_seconds: Vec::new(),
+        bare_cpu_seconds: Vec::new(),
+        harness_cpu_seconds: Vec::new(),
     };
-    let mut expected = bare(corpus, &ordinals).1;
     for _ in 0..repeats {
-        let (seconds, bytes) = bare(corpus, &ordinals);
-        cost.bare_seconds.push(seconds);
-        expected = expected.min(bytes);
+        let probe = Probe::start(meter)?;
+        let expected = bare(corpus, &ordinals);
+        cost.bare_cpu_seconds.push(probe.stop()?.cpu_seconds);
         let measured = gets(store.as_ref(), meter, &[questions])?;
-        cost.harness_seconds.push(measured.seconds);
+        cost.harness_cpu_seconds.push(measured.costs.cpu_seconds);
         if measured.tally.value_bytes != expected {
             return Err(Error::corruption("the two ways copied different bytes"));
         }
@@ -79,15 +76,14 @@ pub(super) fn measure(
     Ok(cost)
 }
 
-/// The bare loop: nothing but the copies.
-fn bare(corpus: &Corpus, ordinals: &[u32]) -> (f64, u64) {
+/// The bare loop: nothing but the copies. Gives the bytes copied.
+fn bare(corpus: &Corpus, ordinals: &[u32]) -> u64 {
     let mut copy = Vec::new();
     let mut bytes = 0;
-    let start = Instant::now();
     for &ordinal in ordinals {
         copy.clear();
         copy.extend_from_slice(corpus.value(ordinal as usize));
         bytes += std::hint::black_box(&copy).len() as u64;
     }
-    (start.elapsed().as_secs_f64(), bytes)
+    bytes
 }

@@ -21,7 +21,8 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use ppc_store::{Error, Result};
@@ -33,7 +34,7 @@ use self::progress::Progress;
 use self::run::Runner;
 use crate::corpus::Corpus;
 use crate::measure::{Meter, MeterOptions};
-use crate::peers;
+use crate::peers::{self, Codec};
 use crate::results::{Experiment, Machine, Temperature};
 
 pub use self::plan::Suite;
@@ -102,7 +103,13 @@ pub struct PaperArguments {
     /// RocksDB's own.
     #[arg(long, default_value_t = 32, value_name = "MIB")]
     cache_mib: u64,
-    /// Where stores are built and removed again; the system's temporary directory by default.
+    /// Only stores of these codecs, as in zstd-3,zlib-6,snappy.
+    #[arg(long, value_delimiter = ',', value_name = "CODEC")]
+    codecs: Option<Vec<Codec>>,
+    /// Only stores of these block sizes.
+    #[arg(long, value_delimiter = ',', value_name = "KIB")]
+    blocks_kib: Option<Vec<u32>>,
+    /// Where stores are built and removed again; a folder beside the results by default.
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     #[command(flatten)]
@@ -168,8 +175,9 @@ pub fn run(command: &Command) -> Result<()> {
 fn show_harness(arguments: &HarnessArguments) -> Result<()> {
     let corpus = Corpus::load(&arguments.corpus)?;
     let cost = harness::measure(&corpus, &Meter::detect(None), 4, arguments.repeats.max(1))?;
-    for (bare, through) in cost.bare_seconds.iter().zip(&cost.harness_seconds) {
-        println!("bare {bare:.4} s, through the harness {through:.4} s");
+    let runs = cost.bare_cpu_seconds.iter().zip(&cost.harness_cpu_seconds);
+    for (bare, through) in runs {
+        println!("bare {bare:.4} CPU-s, through the harness {through:.4} CPU-s");
     }
     println!("the harness adds {:.2} % to a memcpy", cost.percent());
     Ok(())
@@ -189,6 +197,8 @@ fn paper(arguments: &PaperArguments, mut wishes: Wishes) -> Result<()> {
     wishes.experiments = wishes.experiments.or_else(|| arguments.only.clone());
     wishes.suites = wishes.suites.or_else(|| arguments.suites.clone());
     wishes.peers.clone_from(&arguments.peers);
+    wishes.codecs.clone_from(&arguments.codecs);
+    wishes.blocks_kib.clone_from(&arguments.blocks_kib);
     wishes.repeats = arguments.repeats;
     wishes.threads = arguments.threads.unwrap_or(machine.cpus).max(1);
     wishes.cache_bytes = arguments.cache_mib << 20;
@@ -218,18 +228,12 @@ fn paper(arguments: &PaperArguments, mut wishes: Wishes) -> Result<()> {
         return Err(Error::invalid_input("nothing is left to run")
             .with_remedy("widen --peers, --only or --suites"));
     }
-    let scratch = match &arguments.scratch {
-        Some(dir) => tempfile::TempDir::new_in(dir),
-        None => tempfile::TempDir::new(),
-    };
-    let scratch = scratch.map_err(|error| {
-        let dir = arguments.scratch.clone().unwrap_or_else(std::env::temp_dir);
-        Error::io("create a directory for stores in", &dir, error)
-    })?;
+    let scratch = scratch_folder(arguments.scratch.as_deref(), results);
+    fs::create_dir_all(&scratch).map_err(|error| Error::io("create", &scratch, error))?;
     let mut runner = Runner {
         corpus_path: &arguments.corpus,
         corpus: &corpus,
-        scratch: scratch.path(),
+        scratch: &scratch,
         meter: &arguments.meter.detect(),
         machine: &machine,
         bounds,
@@ -239,6 +243,8 @@ fn paper(arguments: &PaperArguments, mut wishes: Wishes) -> Result<()> {
     let outcome = runner.run(&groups);
     runner.progress.finish();
     outcome?;
+    // Empty by now; where it is not, something in it is not ours.
+    let _ = fs::remove_dir(&scratch);
     let elapsed = runner.progress.elapsed().as_secs();
     println!(
         "{runs} runs in {}m{:02}s, results in {}",
@@ -247,6 +253,17 @@ fn paper(arguments: &PaperArguments, mut wishes: Wishes) -> Result<()> {
         results.display()
     );
     Ok(())
+}
+
+/// The folder for stores. It is named after the results, so that the next start finds and replaces
+/// what an interrupted one left there.
+fn scratch_folder(parent: Option<&Path>, results: &Path) -> PathBuf {
+    let mut name = results.file_name().unwrap_or_default().to_owned();
+    name.push(".stores");
+    match parent {
+        Some(parent) => parent.join(name),
+        None => results.with_file_name(name),
+    }
 }
 
 fn show_plan(groups: &[Group], corpus: &Corpus, runs: usize, seconds: f64) {

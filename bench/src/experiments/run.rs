@@ -80,6 +80,8 @@ impl Runner<'_> {
 
     fn run_group(&mut self, number: usize, group: &Group, corpus: &Corpus) -> Result<()> {
         let dir = self.scratch.join(format!("group-{number}"));
+        // Left by a run that was interrupted.
+        remove(&dir)?;
         fs::create_dir_all(&dir).map_err(|error| Error::io("create", &dir, error))?;
         let sites = self.build_group(group, corpus, &dir)?;
         let result = self

@@ -47,6 +47,10 @@ fn machine() -> Machine {
 fn run_into(path: &std::path::Path, groups: &[Group], machine: &Machine) -> Vec<Record> {
     let corpus = corpus();
     let scratch = tempfile::tempdir().unwrap();
+    // As a run that was interrupted leaves it.
+    let stale = scratch.path().join("group-0/store-0");
+    fs::create_dir_all(&stale).unwrap();
+    fs::write(stale.join("stale"), b"stale").unwrap();
     let mut runner = Runner {
         corpus_path: path,
         corpus: &corpus,
@@ -268,6 +272,15 @@ fn filters_leave_what_they_name() {
                 .all(|it| it.experiment == Experiment::Scan)
         );
     }
+    let one = Wishes {
+        codecs: Some(vec![Codec::Zstd(6)]),
+        blocks_kib: Some(vec![16]),
+        ..wishes()
+    };
+    for group in plan::plan(&one).unwrap() {
+        let is_named = |it: &StoreSpec| it.codec == Codec::Zstd(6) && it.block_bytes == 16 << 10;
+        assert!(group.stores.iter().all(is_named));
+    }
     wanted.peers = Some(vec!["nothing".into()]);
     assert!(plan::plan(&wanted).is_err());
     let cold = Wishes {
@@ -357,12 +370,12 @@ fn a_wrong_answer_fails_the_check() {
 fn the_harness_copies_what_the_bare_loop_copies() {
     let cost = harness::measure(&corpus(), &Meter::detect(None), 2, 3).unwrap();
     assert_eq!(
-        (cost.bare_seconds.len(), cost.harness_seconds.len()),
+        (cost.bare_cpu_seconds.len(), cost.harness_cpu_seconds.len()),
         (3, 3)
     );
     let cost = harness::HarnessCost {
-        bare_seconds: vec![1.0, 2.0],
-        harness_seconds: vec![5.0, 1.01],
+        bare_cpu_seconds: vec![1.0, 2.0],
+        harness_cpu_seconds: vec![5.0, 1.01],
     };
     assert!((cost.percent() - 1.0).abs() < 1e-9);
 }
