@@ -27,7 +27,7 @@ use super::scratch::{self, Scratch};
 /// What the import may hold in memory.
 const MEMORY_BYTES: u64 = 1 << 30;
 /// Contents of a row group that is held in memory until it is written.
-const GROUP_BYTES_MAX: usize = 1 << 30;
+const GROUP_BYTES_MAX: usize = 2 << 30;
 /// Rows of a row group, as the paper's files have.
 const GROUP_ROWS: usize = 100_000;
 /// The store is read once, and then deleted.
