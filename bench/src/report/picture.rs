@@ -1,8 +1,10 @@
 //! The picture for the README: how small, and how fast to read, ours and RocksDB's.
 
+use std::collections::BTreeMap;
+
 use ppc_store::{Error, Result};
 
-use super::chart::Frame;
+use super::chart::{Axis, Frame};
 use super::frontier::{chart, is_single_get};
 use super::sample::{Sample, scopes};
 use crate::results::{Run, bytes, date, number};
@@ -18,9 +20,7 @@ pub(crate) fn picture(run: &Run) -> Result<String> {
         let gets: Vec<&Sample> = scope
             .samples
             .iter()
-            .filter(|sample| {
-                is_single_get(&sample.workload) && sample.configuration.is_default_load()
-            })
+            .filter(|sample| is_single_get(&sample.workload))
             .collect();
         // A store may have been measured with several caches: the smallest tells about the layout.
         let smallest = |sample: &&Sample| {
@@ -30,6 +30,7 @@ pub(crate) fn picture(run: &Run) -> Result<String> {
             })
         };
         let gets: Vec<&Sample> = gets.iter().copied().filter(smallest).collect();
+        let gets = fastest_load_of_each(&gets);
         let names: Vec<&str> = scope
             .corpora
             .iter()
@@ -65,28 +66,30 @@ pub(crate) fn picture(run: &Run) -> Result<String> {
             ],
             footer: vec![
                 format!(
-                    "{} · {}, {} processors, {} of memory · Linux {}",
+                    "{} · {}, {} processors, {} of memory",
                     date(last),
                     machine.cpu,
                     machine.cpus,
                     bytes(machine.memory_bytes),
-                    machine.kernel
                 ),
                 format!(
-                    "{} · ppc-bench report, commit {}",
-                    if has_both(&gets) {
-                        "Both stores measured in the same run, medians"
-                    } else {
-                        "Medians; the other store was not measured in this run"
-                    },
-                    machine.commit
+                    "Linux {} · ppc-bench report, commit {}",
+                    machine.kernel, machine.commit
                 ),
+                if has_both(&gets) {
+                    "Both stores in the same run, medians, each as loaded for its fastest reads"
+                } else {
+                    "Medians; the other store was not measured in this run"
+                }
+                .to_owned(),
             ],
             standalone: true,
         };
         if let Some(mut chart) = chart(&gets, "MiB/s", frame, &|sample: &Sample| sample.speed) {
             chart.y.label = "MiB of files read a second".to_owned();
-            chart.x.label = "stored bytes, share of the raw bytes".to_owned();
+            // From nothing, so that half as far to the right is half the bytes.
+            let ratios = gets.iter().map(|sample| sample.ratio).chain([0.0]);
+            chart.x = Axis::shares("stored bytes, share of the raw bytes", ratios);
             for (name, _) in &mut chart.legend {
                 if name.starts_with("RocksDB") {
                     name.push_str(", set as in the paper");
@@ -101,6 +104,24 @@ pub(crate) fn picture(run: &Run) -> Result<String> {
     .with_remedy("measure them with `ppc-bench paper`, or leave out --picture"))
 }
 
+/// Of the ways in which a configuration was loaded, the one that reads fastest: of ours and of
+/// RocksDB's, so that neither is flattered.
+fn fastest_load_of_each<'a>(gets: &[&'a Sample]) -> Vec<&'a Sample> {
+    let mut fastest: BTreeMap<(&str, String), &Sample> = BTreeMap::new();
+    let speed = |sample: &Sample| sample.speed.map_or(0.0, |speed| speed.median);
+    for &sample in gets {
+        let key = (
+            sample.configuration.peer.as_str(),
+            sample.configuration.recipe(),
+        );
+        let best = fastest.entry(key).or_insert(sample);
+        if speed(sample) > speed(best) {
+            *best = sample;
+        }
+    }
+    fastest.into_values().collect()
+}
+
 /// Whether both stores have a point.
 fn has_both(gets: &[&Sample]) -> bool {
     let has = |peer: &str| gets.iter().any(|sample| sample.configuration.peer == peer);
@@ -110,8 +131,8 @@ fn has_both(gets: &[&Sample]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::group;
     use crate::results::testing::record;
+    use crate::results::{Load, group};
 
     #[test]
     fn the_picture_names_date_machine_and_commit() {
@@ -123,6 +144,7 @@ mod tests {
             "0123abc",
             "balanced zstd-3",
             "zstd-6/4 KiB",
+            ">0 %<",
         ] {
             assert!(svg.contains(text), "{text}: {svg}");
         }
@@ -135,7 +157,7 @@ mod tests {
         assert!(
             picture(&both[0])
                 .unwrap()
-                .contains("Both stores measured in the same run")
+                .contains("Both stores in the same run")
         );
         let one = group([record().build()]);
         assert!(
@@ -143,6 +165,16 @@ mod tests {
                 .unwrap()
                 .contains("the other store was not measured")
         );
+    }
+
+    /// RocksDB reads faster after a sorted load: a picture of puts alone would flatter us.
+    #[test]
+    fn a_configuration_is_shown_as_loaded_for_its_fastest_reads() {
+        let puts = || record().rocksdb("zstd-6", 4).seconds(2.0);
+        let sorted = puts().load(Load::Sorted).seconds(1.0);
+        let runs = group([record().build(), puts().build(), sorted.build()]);
+        let svg = picture(&runs[0]).unwrap();
+        assert!(svg.contains("RocksDB, sorted load") && !svg.contains("RocksDB, puts"));
     }
 
     #[test]
