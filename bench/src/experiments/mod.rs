@@ -122,7 +122,7 @@ pub struct HarnessArguments {
     /// The corpus: a Parquet file that `ppc-bench corpus` or `ppc export` wrote.
     corpus: PathBuf,
     /// Runs of each way.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 20)]
     repeats: usize,
 }
 
@@ -174,7 +174,7 @@ pub fn run(command: &Command) -> Result<()> {
 
 fn show_harness(arguments: &HarnessArguments) -> Result<()> {
     let corpus = Corpus::load(&arguments.corpus)?;
-    let cost = harness::measure(&corpus, &Meter::detect(None), 4, arguments.repeats.max(1))?;
+    let cost = harness::measure(&corpus, &Meter::detect(None), arguments.repeats.max(1))?;
     let runs = cost.bare_cpu_seconds.iter().zip(&cost.harness_cpu_seconds);
     for (bare, through) in runs {
         println!("bare {bare:.4} CPU-s, through the harness {through:.4} CPU-s");

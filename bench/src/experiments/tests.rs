@@ -368,7 +368,7 @@ fn a_wrong_answer_fails_the_check() {
 
 #[test]
 fn the_harness_copies_what_the_bare_loop_copies() {
-    let cost = harness::measure(&corpus(), &Meter::detect(None), 2, 3).unwrap();
+    let cost = harness::measure(&corpus(), &Meter::detect(None), 3).unwrap();
     assert_eq!(
         (cost.bare_cpu_seconds.len(), cost.harness_cpu_seconds.len()),
         (3, 3)
