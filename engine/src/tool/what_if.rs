@@ -123,7 +123,9 @@ impl Keyspace {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<WhatIfResult>> {
         let combinations = combinations(options)?;
-        let sample = self.sample(options)?;
+        let stretches =
+            self.sample(options.sample_bytes, options.stretch_bytes, &options.cancel)?;
+        let sample = stretches.concat();
         if sample.is_empty() {
             return Err(
                 Error::invalid_input("there is nothing to measure").in_keyspace(self.name())
@@ -138,36 +140,50 @@ impl Keyspace {
         Ok(results)
     }
 
-    /// Stretches of neighbours, in key order.
-    fn sample(&self, options: &WhatIfOptions) -> Result<Vec<(Bytes, Bytes)>> {
-        let stretch_bytes = options.stretch_bytes.clamp(1, options.sample_bytes.max(1));
-        let count = (options.sample_bytes / stretch_bytes).max(1);
+    /// Keys and values of about `sample_bytes` raw bytes, never more: stretches of neighbours, each
+    /// of about `stretch_bytes`, evenly spread over the keyspace. In key order; what compresses well
+    /// together stays together. A value longer than a stretch is left out.
+    ///
+    /// The sample owns its memory. Reads the stretches and little else.
+    pub fn sample(
+        &self,
+        sample_bytes: u64,
+        stretch_bytes: u64,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<(Bytes, Bytes)>>> {
+        let stretch_bytes = stretch_bytes.clamp(1, sample_bytes.max(1));
+        let count = (sample_bytes / stretch_bytes).max(1);
         let starts = self.stretch_starts(count)?;
         // Where there are fewer places to begin at than wanted, stretches are longer.
-        let share = options.sample_bytes / (starts.len() as u64).max(1);
+        let share = sample_bytes / (starts.len() as u64).max(1);
         let stretch_bytes = stretch_bytes.max(share);
-        let mut sample = Vec::new();
-        let mut taken = 0;
+        let mut stretches = Vec::with_capacity(starts.len());
         for (index, start) in starts.iter().enumerate() {
             let range = match starts.get(index + 1) {
                 Some(next) => KeyRange::new(start.as_slice()..next.as_slice()),
                 None => KeyRange::new(start.as_slice()..),
             };
-            let mut stretch = 0;
+            let mut stretch = Vec::new();
+            let mut taken = 0;
             for item in self.iter(range, IterOptions::default())? {
-                options.cancel.check("the measurement")?;
+                cancel.check("the measurement")?;
                 let (key, value) = item?;
                 let raw_bytes = (key.len() + value.len()) as u64;
-                if stretch >= stretch_bytes || taken >= options.sample_bytes {
+                if raw_bytes > stretch_bytes {
+                    continue;
+                }
+                if taken + raw_bytes > stretch_bytes {
                     break;
                 }
                 // A value may share a whole frame's memory.
-                sample.push((key, Bytes::copy_from_slice(&value)));
-                stretch += raw_bytes;
+                stretch.push((key, Bytes::copy_from_slice(&value)));
                 taken += raw_bytes;
             }
+            if !stretch.is_empty() {
+                stretches.push(stretch);
+            }
         }
-        Ok(sample)
+        Ok(stretches)
     }
 
     /// Up to `count` keys that are spread over the keyspace by bytes; the first is the least key.
@@ -338,19 +354,33 @@ mod tests {
         let vfs = MemVfs::new();
         let db = build_store(&vfs);
         let files = db.existing_keyspace("files").unwrap().unwrap();
-        let options = WhatIfOptions {
-            sample_bytes: 20_000,
-            stretch_bytes: 5_000,
-            ..WhatIfOptions::default()
-        };
-        let sample = files.sample(&options).unwrap();
+        let cancel = CancelToken::new();
+        let stretches = files.sample(20_000, 5_000, &cancel).unwrap();
+        let sample = stretches.concat();
         let bytes: usize = sample
             .iter()
             .map(|(key, value)| key.len() + value.len())
             .sum();
-        assert!((10_000..=21_000).contains(&bytes), "{bytes}");
+        assert!((10_000..=20_000).contains(&bytes), "{bytes}");
         assert!(sample.is_sorted());
+        // Every stretch is a part of the keyspace without a gap, and they lie apart.
+        let all: Vec<(Bytes, Bytes)> = files
+            .iter(KeyRange::all(), IterOptions::default())
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        assert!(stretches.len() > 1);
+        for stretch in &stretches {
+            let at = all.iter().position(|entry| *entry == stretch[0]).unwrap();
+            assert_eq!(*stretch, all[at..at + stretch.len()]);
+        }
+        // Shorter than any entry.
+        assert!(files.sample(100, 100, &cancel).unwrap().is_empty());
         let empty = db.keyspace("empty", Default::default()).unwrap();
-        assert!(empty.what_if(&options, &mut |_, _| {}).is_err());
+        assert!(
+            empty
+                .what_if(&WhatIfOptions::default(), &mut |_, _| {})
+                .is_err()
+        );
     }
 }

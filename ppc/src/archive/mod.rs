@@ -37,10 +37,11 @@ mod write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use ppc_engine::{
-    CompactOptions, CompactionReport, Compression, Db, DbOptions, Keyspace, KeyspaceOptions,
-    TableOptions, WhatIfOptions, WhatIfResult,
+    CancelToken, CompactOptions, CompactionReport, Compression, Db, DbOptions, Keyspace,
+    KeyspaceOptions, TableOptions, WhatIfOptions, WhatIfResult,
 };
 
 use crate::hash::HashKinds;
@@ -195,6 +196,19 @@ impl Archive {
         })
     }
 
+    /// Keys and contents of about `sample_bytes`, never more: stretches of neighbours of about
+    /// `stretch_bytes` each, evenly spread, in key order. Contents longer than a stretch are left
+    /// out. Keys are as [`crate::PpcKey::encode`] makes them.
+    pub fn sample(
+        &self,
+        sample_bytes: u64,
+        stretch_bytes: u64,
+        cancel: &CancelToken,
+    ) -> Result<Vec<Vec<(Bytes, Bytes)>>> {
+        let contents = &self.inner.contents;
+        contents.sample(sample_bytes, stretch_bytes, cancel)
+    }
+
     /// Writes a sample of the contents with each combination of options, and tells size and speed.
     pub fn what_if(
         &self,
@@ -212,6 +226,21 @@ impl Archive {
                 cancel.cancel();
             }
         })
+    }
+
+    /// How the last tree level stores contents.
+    #[must_use]
+    pub fn contents_table(&self) -> TableOptions {
+        let [.., last] = self.inner.contents.options().levels;
+        last
+    }
+
+    /// Changes how contents are stored, durably: `table` is for the last tree level, as
+    /// [`ArchiveOptions::contents`] is. Tables written from now on follow it; those that are there
+    /// stay as they are until [`Archive::compact`] rewrites them.
+    pub fn set_contents_table(&self, table: TableOptions) -> Result<()> {
+        let options = contents_options(Some(table));
+        self.inner.db.keyspace(CONTENTS, options).map(|_| ())
     }
 
     /// Waits until all acknowledged writes survive a power cut.
