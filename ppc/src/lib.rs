@@ -22,6 +22,8 @@ pub mod swhid;
 #[cfg(test)]
 mod testing;
 mod text;
+#[cfg(feature = "transfer")]
+pub mod tune;
 
 pub use hash::{ContentHash, HashKind, HashKinds, Hashes, Sha1Git};
 pub use key::PpcKey;

@@ -52,6 +52,8 @@ pub enum Phase {
     CheckingTables,
     /// Checking what is stored.
     Verifying,
+    /// Collecting a sample of sources that were read once before.
+    Sampling,
     /// Trying other options on a sample.
     Measuring,
     /// Copying what is readable.
@@ -72,6 +74,7 @@ impl Phase {
             Self::Counting => "counting",
             Self::CheckingTables => "checking tables",
             Self::Verifying => "verifying",
+            Self::Sampling => "sampling",
             Self::Measuring => "measuring",
             Self::Salvaging => "salvaging",
         }
