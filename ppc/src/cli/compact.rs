@@ -15,8 +15,9 @@ use super::store::{StoreArgs, StoringArgs};
 /// Merge all tables into the last level: smallest, fastest, and deleted bytes gone
 ///
 /// With --rewrite, tables that need no merge are written anew as well, which is how a changed level
-/// or block size reaches what is stored already: see `ppc whatif` for what it would bring. Works in portions: needs free space for a few
-/// tables, and can be stopped at any moment; what was merged stays merged.
+/// or block size reaches what is stored already: see `ppc tune` and `ppc whatif` for what it would
+/// bring. Works in portions: needs free space for a few tables, and can be stopped at any moment; what
+/// was merged stays merged.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

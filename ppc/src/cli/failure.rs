@@ -12,7 +12,7 @@ use super::output::one_line;
 const EXIT_ERROR: u8 = 1;
 /// Exit code when the command line makes no sense.
 pub(crate) const EXIT_USAGE: u8 = 2;
-/// Exit code when something that was asked for is not in the store.
+/// Exit code when something that was asked for is not there.
 const EXIT_MISSING: u8 = 3;
 /// Exit code when stored bytes are damaged.
 const EXIT_CORRUPT: u8 = 4;
@@ -25,7 +25,8 @@ Exit codes:
     0  done
     1  failed; one line on standard error says what, where and what to do
     2  the command line makes no sense
-    3  some of what was asked for is not in the store
+    3  some of what was asked for is not in the store; of `ppc tune`: nothing that was tried keeps
+       to the limits
     4  stored bytes are damaged: run `ppc verify`, then `ppc salvage`
   130  interrupted; what was committed is kept";
 

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use ppc_engine::VALUE_BYTES_MAX;
 use ppc_store::archive::ArchiveOptions;
 use ppc_store::import::names::Names;
 use ppc_store::import::{self, ImportOptions, ImportReport, MEMORY_BYTES_MIN, Sources};
-use ppc_store::source::{SourceOptions, SourceSpec};
-use ppc_store::{Error, ErrorKind, HashKind, HashKinds};
+use ppc_store::source::SourceSpec;
+use ppc_store::{Error, ErrorKind};
 use serde_json::json;
 
 use super::Global;
@@ -19,6 +18,7 @@ use super::failure::Failure;
 use super::output::Output;
 use super::progress::Watcher;
 use super::size::{ByteSize, duration, grouped, percent};
+use super::sources::{IndexArgs, ReadingArgs};
 use super::store::{StoreArgs, StoringArgs};
 
 /// Store the files of folders, Parquet datasets, tar archives and git repositories
@@ -55,6 +55,8 @@ pub(crate) struct ImportArgs {
     #[command(flatten)]
     reading: ReadingArgs,
     #[command(flatten)]
+    taking: TakingArgs,
+    #[command(flatten)]
     storing: StoringArgs,
     #[command(flatten)]
     index: IndexArgs,
@@ -72,58 +74,18 @@ pub(crate) struct ImportArgs {
     problems: Option<PathBuf>,
 }
 
-/// How sources are read.
+/// What of the sources is taken, and under which names.
 #[derive(Debug, Args)]
-struct ReadingArgs {
-    /// Leave out what .gitignore files in folders name
-    #[arg(long)]
-    gitignore: bool,
-    /// Which Parquet columns hold what, as content=COLUMN,path=COLUMN,name=COLUMN,hash=COLUMN:KIND;
-    /// well-known datasets need none
-    #[arg(long, value_name = "MAPPING")]
-    columns: Option<String>,
-    /// Read every SOURCE as this format
-    #[arg(long, value_name = "dir|tar|parquet|git")]
-    format: Option<String>,
+struct TakingArgs {
     /// Name contents as this CSV file says: a header, then rows with the columns swhid and filename
     /// (or filepath); the most frequent name if there is a column occurrences, else the first.
     /// What is stored already keeps its name. May be compressed, and given several times. Sorted on
     /// disk, beside the store or in $TMPDIR
     #[arg(long, value_name = "FILE.csv")]
     names: Vec<PathBuf>,
-    /// Leave out files and folders whose name begins with a dot
-    #[arg(long)]
-    skip_hidden: bool,
-    /// Git: also take objects that no branch or tag reaches
-    #[arg(long)]
-    all_objects: bool,
-    /// Leave out files larger than this, and report them
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
-    max_file_size: ByteSize,
     /// Leave files out whose stated hash is not their content's
     #[arg(long)]
     reject_mismatches: bool,
-}
-
-/// Further ways to find contents.
-#[derive(Debug, Args)]
-struct IndexArgs {
-    /// Find contents by these hashes too: sha1, sha256, blake2s256. Chosen when the store is made
-    #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
-    index: Option<Vec<String>>,
-}
-
-impl IndexArgs {
-    fn indexes(&self) -> Result<Option<HashKinds>, Failure> {
-        let Some(names) = &self.index else {
-            return Ok(None);
-        };
-        let kinds = names.iter().map(|name| name.parse::<HashKind>());
-        let kinds: Result<HashKinds, _> = kinds.collect();
-        kinds
-            .map(Some)
-            .map_err(|error| Failure::Usage(error.to_string()))
-    }
 }
 
 /// What is said at the first Ctrl-C.
@@ -139,7 +101,7 @@ pub(crate) fn run(args: ImportArgs, global: Global, out: &mut Output) -> Result<
     }
     let mut options = ImportOptions::default();
     options.memory_bytes = args.memory.0;
-    options.reject_mismatches = args.reading.reject_mismatches;
+    options.reject_mismatches = args.taking.reject_mismatches;
     options.commit_bytes = args.commit_every.0.max(1);
     options.threads = args.threads.unwrap_or(options.threads).max(1);
 
@@ -182,7 +144,7 @@ fn read_names(
     options: &ImportOptions,
     watcher: &Watcher,
 ) -> ppc_store::Result<Option<Arc<Names>>> {
-    let lists = &args.reading.names;
+    let lists = &args.taking.names;
     if lists.is_empty() {
         return Ok(None);
     }
@@ -214,18 +176,7 @@ fn blame(error: Error, store: &Path) -> Failure {
 }
 
 fn open_sources(args: &ImportArgs) -> Result<Sources, Failure> {
-    let usage = |error: Error| Failure::Usage(error.to_string());
-    let reading = &args.reading;
-    let columns = reading.columns.as_ref().map(|text| text.parse());
-    let format = reading.format.as_ref().map(|text| text.parse());
-    let options = SourceOptions {
-        format: format.transpose().map_err(usage)?,
-        file_bytes_max: reading.max_file_size.0.min(VALUE_BYTES_MAX as u64),
-        honour_gitignore: reading.gitignore,
-        include_hidden: !reading.skip_hidden,
-        columns: columns.transpose().map_err(usage)?,
-        git_all_objects: reading.all_objects,
-    };
+    let options = args.reading.options()?;
     let specs = args.sources.iter().map(|text| SourceSpec::parse(text));
     Sources::from_specs(specs.collect(), options).map_err(Failure::Input)
 }

@@ -10,6 +10,7 @@ mod interrupt;
 mod output;
 mod progress;
 mod size;
+mod sources;
 mod store;
 
 mod checkpoint;
@@ -25,6 +26,7 @@ mod put;
 mod rm;
 mod salvage;
 mod stats;
+mod tune;
 mod verify;
 mod whatif;
 
@@ -105,6 +107,7 @@ enum Command {
     Compact(compact::CompactArgs),
     Checkpoint(checkpoint::CheckpointArgs),
     Dump(dump::DumpArgs),
+    Tune(tune::TuneArgs),
     #[command(name = "whatif")]
     WhatIf(whatif::WhatIfArgs),
     Completions(meta::CompletionsArgs),
@@ -157,6 +160,7 @@ fn run(cli: Cli, out: &mut Output) -> Result<(), Failure> {
         Command::Compact(args) => compact::run(args, global, out),
         Command::Checkpoint(args) => checkpoint::run(args, out),
         Command::Dump(args) => dump::run(args, out),
+        Command::Tune(args) => tune::run(args, global, out),
         Command::WhatIf(args) => whatif::run(args, global, out),
         Command::Completions(args) => meta::run_completions(args, out),
         Command::Man(args) => meta::run_man(args, out),

@@ -226,6 +226,7 @@ fn begin_bar(bar: &ProgressBar, progress: &Progress) {
 fn counted(progress: &Progress) -> String {
     let what = match progress.phase {
         Phase::ReadingNames | Phase::SortingNames => "rows",
+        Phase::Measuring => "measurements",
         _ => "files",
     };
     format!("{} {what}", grouped(progress.files))

@@ -17,6 +17,10 @@ use super::store::StoreArgs;
 /// Writes a sample with each combination, to memory, and tells size and speed of one thread, and how
 /// many bytes a single get decodes for each byte it returns. The store is only read. `ppc compact
 /// --rewrite` applies a choice, with --zstd-level, --block-size and --dictionary.
+///
+/// It measures what it is told, once, and leaves the choice to you. `ppc tune` chooses: it builds
+/// tables on the disk, gets from them, repeats that, and recommends one for an objective; and it
+/// can sample what is not imported yet.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -81,7 +85,7 @@ pub(crate) fn run(args: WhatIfArgs, global: Global, out: &mut Output) -> Result<
     print(&results, out)
 }
 
-fn sizes(option: &str, sizes: &[ByteSize]) -> Result<Vec<u32>, Failure> {
+pub(crate) fn sizes(option: &str, sizes: &[ByteSize]) -> Result<Vec<u32>, Failure> {
     let narrow = |size: &ByteSize| {
         u32::try_from(size.0).map_err(|_| Failure::Usage(format!("{option}: {size} is too large")))
     };
@@ -114,7 +118,7 @@ fn print(results: &[WhatIfResult], out: &mut Output) -> Result<(), Failure> {
 }
 
 /// A table's zstd level and block size, as far as it has them.
-fn shape(table: &TableOptions) -> (Option<i32>, u64) {
+pub(crate) fn shape(table: &TableOptions) -> (Option<i32>, u64) {
     let level = match table.compression {
         Compression::Zstd { level } => Some(level),
         _ => None,

@@ -14,4 +14,5 @@ mod killed;
 mod resume;
 mod round_trip;
 mod support;
+mod tune;
 mod wrong_input;
