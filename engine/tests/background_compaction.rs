@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use ppc_engine::vfs::{Vfs, WritableFile};
-use ppc_engine::{CompactOptions, Counter, Durability, ErrorKind, KeyRange, ReadMode};
+use ppc_engine::{CompactOptions, Counter, Durability, ErrorKind, IterOptions, KeyRange, ReadMode};
 
 use support::*;
 
@@ -54,6 +54,46 @@ fn compaction_keeps_up_with_writers_and_then_comes_to_rest() {
     let (db, keyspace) = open(db_options(&vfs));
     assert_eq!(dump(&keyspace), expected(4096));
     drop(db);
+}
+
+/// A compaction that ended, or an iterator that was dropped, just before the close left its tables on
+/// the disk until the next opening: a store could lie there at twice its size.
+#[test]
+fn closing_removes_the_tables_that_were_in_use_until_then() {
+    let held = Arc::new(Mutex::new(()));
+    let arrived = Arc::new(AtomicBool::new(false));
+    let armed = Arc::new(AtomicBool::new(false));
+    let (gate, at_gate, is_armed) = (held.clone(), arrived.clone(), armed.clone());
+    let vfs = SteeredVfs::new().on_create(move |thread| {
+        if is_armed.load(Ordering::SeqCst) && thread.starts_with("ppc-flush") {
+            at_gate.store(true, Ordering::SeqCst);
+            drop(gate.lock().unwrap());
+        }
+        Ok(())
+    });
+    let (db, keyspace) = open(db_options(&vfs));
+    fill(&keyspace, 512);
+    db.compact().unwrap();
+    let old = vfs.tables();
+    let all = KeyRange::all();
+    let iterator = keyspace.iter(all, IterOptions::default()).unwrap();
+    fill(&keyspace, 512);
+    db.compact().unwrap();
+    assert!(old.iter().all(|table| vfs.tables().contains(table)));
+
+    // The thread that would remove them is busy until the store no longer is open.
+    let hold = held.lock().unwrap();
+    armed.store(true, Ordering::SeqCst);
+    keyspace.put(key(1), value(1, 9), Durability::None).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(db.flush()));
+        eventually("a flush begins", || arrived.load(Ordering::SeqCst));
+        drop(iterator);
+        scope.spawn(|| db.close().unwrap());
+        eventually("the store is closed", || keyspace.get(key(1)).is_err());
+        drop(hold);
+    });
+    assert!(old.iter().all(|table| !vfs.tables().contains(table)));
 }
 
 #[test]

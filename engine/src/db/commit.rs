@@ -2,6 +2,7 @@
 //! needs any more.
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use super::inner::DbInner;
@@ -166,9 +167,21 @@ impl DbInner {
     /// no read-only opener is about. What cannot go yet stays listed for the next call; what is
     /// left at the end is removed by the next opening.
     pub(crate) fn purge_obsolete(&self) {
-        if self.read_only || self.check_writable().is_err() {
-            return;
+        // After closing, files are another process's to remove.
+        if self.check_writable().is_ok() {
+            self.remove_obsolete();
         }
+    }
+
+    /// As [`DbInner::purge_obsolete`], for the last time: before the store's lock is released, and
+    /// once no thread works for it.
+    pub(super) fn purge_before_unlocking(&self) {
+        if !self.read_only && !self.failed.load(Ordering::Acquire) {
+            self.remove_obsolete();
+        }
+    }
+
+    fn remove_obsolete(&self) {
         let mut obsolete = self.obsolete.lock();
         if obsolete.is_empty() {
             return;

@@ -58,6 +58,8 @@ impl Core {
         self.inner.pipeline.close();
         self.inner.scheduler.shut_down();
         let closed = self.inner.close_log();
+        // The last jobs and iterators may have let go of files when the store no longer was open.
+        self.inner.purge_before_unlocking();
         *self.inner.lock.lock() = None;
         saved.and(closed)
     }
