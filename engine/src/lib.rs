@@ -61,6 +61,7 @@ mod bulk;
 mod cache;
 mod cancel;
 mod checksum;
+mod cluster;
 mod codec;
 mod coding;
 mod compaction;
