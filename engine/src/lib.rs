@@ -97,8 +97,8 @@ pub use db::{
 };
 pub use error::{Error, ErrorKind, Result};
 pub use options::{
-    Compression, DbOptions, Durability, FilterPolicy, KeyspaceOptions, LEVEL_COUNT, Layout,
-    ReadMode, TableOptions,
+    ClusterOptions, Compression, DbOptions, Durability, FilterPolicy, KeyspaceOptions, LEVEL_COUNT,
+    Layout, ReadMode, TableOptions,
 };
 pub use stats::{
     Counter, CounterValues, DbStats, FilterOutcome, FrameTrace, GET_SAMPLE_INTERVAL, GetTrace,

@@ -134,6 +134,45 @@ pub enum Layout {
         /// Raw bytes at which a frame is closed.
         bytes: u32,
     },
+    /// Values that are alike lie side by side, and each is compressed against at most one other.
+    Clustered(ClusterOptions),
+}
+
+/// Options of [`Layout::Clustered`].
+///
+/// The writer holds a window of values in key order, finds which are alike, and picks some as
+/// *bases*. A value with a base is a frame of its own, compressed with the base's bytes as prefix: a
+/// get of it decodes two frames. Any other value decodes alone. Without compression there are no
+/// bases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct ClusterOptions {
+    /// Bytes of values that a writer holds before it plans their frames. Only values of one window
+    /// can help each other, so a larger one makes smaller tables. Every table being written holds
+    /// one; a bulk load holds no more than a quarter of its memory in them. From 1 KiB to 1 GiB.
+    /// Default 64 MiB.
+    pub window_bytes: u32,
+    /// Raw bytes at which a frame is closed that values without a base share; a longer value stands
+    /// alone. 0 for none: each value is a frame. Up to 1 MiB. Default 8 KiB.
+    pub shared_frame_bytes: u32,
+    /// Hashes of its pieces that a value is known by, at most, each of 8 bytes. More find bases
+    /// better and take longer. From 8 to 1024. Default 64.
+    pub sketch_entries_max: u32,
+    /// Stored bytes that a base must be expected to save for each thousand of its own bytes, which
+    /// each get of a follower decodes. Higher: fewer and shorter bases, faster gets, larger tables.
+    /// Up to 10,000. Default 100.
+    pub saved_bytes_per_1000_decoded: u32,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        Self {
+            window_bytes: 64 * MIB as u32,
+            shared_frame_bytes: 8 * KIB as u32,
+            sketch_entries_max: 64,
+            saved_bytes_per_1000_decoded: 100,
+        }
+    }
 }
 
 /// How frames are compressed.
@@ -207,6 +246,16 @@ impl TableOptions {
         }
     }
 
+    /// Clusters with default options, compressed by zstd at `level`; the rest at its default.
+    #[must_use]
+    pub fn clustered(level: i32) -> Self {
+        Self {
+            layout: Layout::Clustered(ClusterOptions::default()),
+            compression: Compression::Zstd { level },
+            ..Self::default()
+        }
+    }
+
     /// Fails on values outside the documented ranges, naming the option.
     pub fn validate(&self) -> Result<()> {
         let within = |name: &str, value: i64, min: i64, max: i64| {
@@ -217,8 +266,21 @@ impl TableOptions {
                 "{name} is {value}; it must lie between {min} and {max}"
             )))
         };
-        let Layout::Blocks { bytes } = self.layout;
-        within("block bytes", i64::from(bytes), KIB as i64, 16 * MIB as i64)?;
+        match self.layout {
+            Layout::Blocks { bytes } => {
+                within("block bytes", i64::from(bytes), KIB as i64, 16 * MIB as i64)?;
+            }
+            Layout::Clustered(cluster) => {
+                let window = i64::from(cluster.window_bytes);
+                within("window_bytes", window, KIB as i64, GIB as i64)?;
+                let shared = i64::from(cluster.shared_frame_bytes);
+                within("shared_frame_bytes", shared, 0, MIB as i64)?;
+                let entries = i64::from(cluster.sketch_entries_max);
+                within("sketch_entries_max", entries, 8, 1024)?;
+                let saved = i64::from(cluster.saved_bytes_per_1000_decoded);
+                within("saved_bytes_per_1000_decoded", saved, 0, 10_000)?;
+            }
+        }
         if let Compression::Zstd { level } = self.compression {
             within("zstd level", i64::from(level), -131_072, 22)?;
         }

@@ -1,4 +1,4 @@
-//! A zstd frame, decoded whole and in part.
+//! A zstd frame, decoded whole, in part, and as follower of a base.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

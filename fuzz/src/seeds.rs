@@ -8,7 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use ppc_engine::{BulkOptions, Db, DbOptions, Durability, KeyRange, KeyspaceOptions, TableOptions};
+use ppc_engine::{
+    BulkOptions, ClusterOptions, Db, DbOptions, Durability, KeyRange, KeyspaceOptions, Layout,
+    TableOptions,
+};
 
 /// Targets that take a piece of a table.
 const TABLE_PIECES: [&str; 8] = [
@@ -64,10 +67,21 @@ fn build_store(dir: &Path) -> ppc_engine::Result<()> {
     small.key_block_bytes = 256;
     let files = db.keyspace("files", KeyspaceOptions::uniform(small))?;
     let index = db.keyspace("index", KeyspaceOptions::default())?;
+    let mut cluster = ClusterOptions::default();
+    cluster.window_bytes = 64 << 10;
+    cluster.shared_frame_bytes = 256;
+    let mut clustered = TableOptions::clustered(3);
+    clustered.layout = Layout::Clustered(cluster);
+    let clusters = db.keyspace("clusters", KeyspaceOptions::uniform(clustered))?;
     let mut loader = db.bulk_loader(BulkOptions::default())?;
     for n in 0..100u32 {
         let content = format!("fn f{n}() {{ {} }}\n", n * n).repeat(n as usize % 17);
         loader.put(&files, format!("rs\0\0f{n:03}"), Bytes::from(content))?;
+        if n < 20 {
+            let lines = (0..40u32).map(|line| format!("let a{line} = {};\n", line.pow(3)));
+            let content = lines.collect::<String>() + &format!("fn g{n}() {{ h() }}\n");
+            loader.put(&clusters, format!("rs\0\0g{n:03}"), Bytes::from(content))?;
+        }
         loader.put(&index, n.to_be_bytes(), Bytes::from(format!("f{n:03}")))?;
     }
     loader.finish(&mut |_| {})?;

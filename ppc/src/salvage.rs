@@ -91,7 +91,7 @@ fn adopt_strays(archive: &Archive, fallback: &str, observer: &dyn Observer) -> R
 fn problem_of(loss: &SalvageLoss) -> Problem {
     let place = loss.path.display();
     let message = match (&loss.part, loss.keyspace.as_deref()) {
-        (LostPart::Value { key }, Some("contents")) => match PpcKey::decode(key) {
+        (LostPart::Value { key, .. }, Some("contents")) => match PpcKey::decode(key) {
             Ok(key) => format!("content {key} is lost"),
             Err(_) => loss.to_string(),
         },

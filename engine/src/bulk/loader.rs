@@ -257,6 +257,12 @@ impl BulkLoader {
         done
     }
 
+    /// What the layout of one table may hold back: of a quarter of the memory, its share. What is
+    /// left sorts the input.
+    fn layout_bytes_max(&self) -> usize {
+        self.options.memory_bytes / 4 / self.loads.len().max(1)
+    }
+
     /// Writes one entry of the fullest window; false if all are empty.
     fn write_one(&mut self) -> Result<bool> {
         let windows = self.loads.iter().enumerate();
@@ -264,7 +270,10 @@ impl BulkLoader {
         let Some((index, _)) = fullest else {
             return Ok(false);
         };
-        let written = self.change(index, KeyspaceLoad::write_one)?;
+        let layout_bytes_max = self.layout_bytes_max();
+        let written = self.change(index, |load, factory| {
+            load.write_one(factory, layout_bytes_max)
+        })?;
         Ok(written.is_some())
     }
 
@@ -277,8 +286,12 @@ impl BulkLoader {
             raw_bytes: 0,
             raw_bytes_total: total as u64,
         };
+        let layout_bytes_max = self.layout_bytes_max();
         for index in 0..self.loads.len() {
-            while let Some(raw_bytes) = self.change(index, KeyspaceLoad::write_one)? {
+            let write_one = |load: &mut KeyspaceLoad, factory: &TableFactory| {
+                load.write_one(factory, layout_bytes_max)
+            };
+            while let Some(raw_bytes) = self.change(index, write_one)? {
                 self.options.cancel.check("the bulk load")?;
                 state.entries += 1;
                 state.raw_bytes += raw_bytes;
@@ -344,8 +357,13 @@ impl KeyspaceLoad {
         self.window.memory_bytes() + self.open_memory_bytes
     }
 
-    /// Writes the window's next entry and tells its size; none if there is none.
-    fn write_one(&mut self, factory: &TableFactory) -> Result<Option<u64>> {
+    /// Writes the window's next entry and tells its size; none if there is none. A table that is
+    /// begun for it holds back about `layout_bytes_max` bytes of values at most.
+    fn write_one(
+        &mut self,
+        factory: &TableFactory,
+        layout_bytes_max: usize,
+    ) -> Result<Option<u64>> {
         let Some(Leaving { run, key, value }) = self.window.pop() else {
             return Ok(None);
         };
@@ -364,6 +382,7 @@ impl KeyspaceLoad {
                 let table_options = table_options.cloned().unwrap_or_else(TableOptions::default);
                 let mut table = factory.create(&self.space, &table_options)?;
                 table.writer.set_outside_history();
+                table.writer.limit_window(layout_bytes_max);
                 none.insert(table)
             }
         };

@@ -8,6 +8,14 @@ fn text(len: usize) -> Vec<u8> {
         .collect()
 }
 
+/// Letters without any order.
+fn letters(seed: u64, len: usize) -> Vec<u8> {
+    let hash = |n: u64| xxhash_rust::xxh3::xxh3_64(&(seed << 32 | n).to_le_bytes());
+    (0..len as u64)
+        .map(|n| b'a' + (hash(n) % 26) as u8)
+        .collect()
+}
+
 fn codec(compression: Compression) -> FrameCodec {
     FrameCodec {
         compression,
@@ -90,6 +98,57 @@ fn dictionaries_help_small_frames_and_leave_others_alone() {
     decode(&frame.stored, raw.len(), Some(&dictionary), &mut out).unwrap();
     assert_eq!(out, raw);
     assert!(decode(&frame.stored, raw.len(), None, &mut out).is_err() || out != raw);
+}
+
+#[test]
+fn followers_decode_beside_and_away_from_their_base() {
+    let base = BaseFrame {
+        ordinal: 0x0102_0304,
+        bytes: letters(1, 40_000).into(),
+    };
+    let raw = [b"a line of its own\n", &base.bytes[100..39_000]].concat();
+    for level in [-5, 1, 3, 9, 19] {
+        let codec = codec(Compression::Zstd { level });
+        let before = codec.encode(raw.clone().into()).unwrap();
+        let frame = codec.encode_follower(raw.clone().into(), &base).unwrap();
+        let after = codec.encode(raw.clone().into()).unwrap();
+        assert_eq!(before.stored, after.stored, "a lent base stayed behind");
+        assert_eq!(frame.codec, UnitCodec::ZstdBase);
+        assert!(frame.stored.len() < before.stored.len() / 2);
+        let (ordinal, compressed) = frame.stored.split_at(BASE_ORDINAL_BYTES);
+        assert_eq!(ordinal, [4, 3, 2, 1]);
+        let mut out = Vec::new();
+        decode_with_base(compressed, raw.len(), &base.bytes, &mut out).unwrap();
+        assert_eq!(out, raw);
+        let mut buffer = base.bytes.to_vec();
+        decode_behind(compressed, raw.len(), &mut buffer).unwrap();
+        assert_eq!(buffer[base.bytes.len()..], raw);
+        for wrong in [raw.len() - 1, raw.len() + 1] {
+            assert!(decode_with_base(compressed, wrong, &base.bytes, &mut out).is_err());
+        }
+        let other = decode_with_base(compressed, raw.len(), &raw[..100], &mut out);
+        assert!(other.is_err() || out != raw);
+    }
+}
+
+#[test]
+fn a_base_that_gains_little_is_done_without() {
+    let codec = codec(Compression::Zstd { level: 3 });
+    let base = BaseFrame {
+        ordinal: 7,
+        bytes: letters(1, 20_000).into(),
+    };
+    for (shared, gains) in [(0, false), (1_000, false), (5_000, true), (20_000, true)] {
+        let raw = Bytes::from([&base.bytes[..shared], &letters(2, 20_000 - shared)].concat());
+        let alone = codec.encode(raw.clone()).unwrap();
+        let frame = codec.encode_follower(raw, &base).unwrap();
+        assert_eq!(frame.codec == UnitCodec::ZstdBase, gains, "{shared}");
+        if gains {
+            assert!(frame.stored.len() < alone.stored.len() * 7 / 8 + 1);
+        } else {
+            assert_eq!(frame.stored, alone.stored);
+        }
+    }
 }
 
 /// The trainer used to read far outside its input, and the process died.

@@ -63,6 +63,54 @@ impl Encoder {
     }
 }
 
+/// What a frame is compressed with the help of.
+#[derive(Clone, Copy)]
+pub(super) enum Help<'a> {
+    None,
+    Dictionary(&'a Dictionary),
+    /// The raw bytes of another frame.
+    Base(&'a [u8]),
+}
+
+/// The window that reaches from the end of a frame of `raw_len` bytes to the begin of its base. At
+/// most what every zstd decoder grants: of a longer base its end helps.
+fn window_log(base_len: usize, raw_len: usize) -> u32 {
+    const LOG_MIN: u32 = 10;
+    const LOG_MAX: u32 = 27;
+    let bytes = base_len.saturating_add(raw_len).max(1);
+    (usize::BITS - (bytes - 1).leading_zeros()).clamp(LOG_MIN, LOG_MAX)
+}
+
+/// Lends a base to a context for one call, and takes it back however that call ends.
+struct Prefixed<'c>(&'c mut CCtx<'static>);
+
+impl<'c> Prefixed<'c> {
+    fn new(context: &'c mut CCtx<'static>, base: &[u8], raw_len: usize) -> Result<Self> {
+        let lent = Self(context);
+        // SAFETY: the context keeps a pointer to the base until the next compression has begun, or
+        // another prefix is set, which the drop of the value returned here does, on unwinding too.
+        // That value cannot outlive `base`'s borrow: it is local to `encode`, which holds the
+        // borrow throughout.
+        let base = unsafe { std::mem::transmute::<&[u8], &'static [u8]>(base) };
+        let log = CParameter::WindowLog(window_log(base.len(), raw_len));
+        lent.0
+            .set_parameter(log)
+            .and_then(|_| lent.0.ref_prefix(base))
+            .map_err(|code| failure("use a base", code))?;
+        Ok(lent)
+    }
+}
+
+impl Drop for Prefixed<'_> {
+    fn drop(&mut self) {
+        // Without an open frame, which a reset makes sure of, these cannot fail. A window of 0
+        // stands for the level's own.
+        let _ = self.0.reset(ResetDirective::SessionOnly);
+        let _ = self.0.ref_prefix(&[]);
+        let _ = self.0.set_parameter(CParameter::WindowLog(0));
+    }
+}
+
 /// Lends a dictionary to a context for one call, and takes it back however that call ends.
 struct Borrowed<'c>(&'c mut CCtx<'static>);
 
@@ -92,11 +140,13 @@ impl Drop for Borrowed<'_> {
     }
 }
 
-/// Compresses `raw`; none if the result would exceed `stored_max` bytes.
+/// Compresses `raw` and puts `head` before the result; none if the result without it would exceed
+/// `stored_max` bytes.
 pub(super) fn encode(
     raw: &[u8],
     level: i32,
-    dictionary: Option<&Dictionary>,
+    help: Help<'_>,
+    head: &[u8],
     stored_max: usize,
 ) -> Result<Option<Vec<u8>>> {
     ENCODER.with_borrow_mut(|slot| {
@@ -108,9 +158,12 @@ pub(super) fn encode(
         let output = &mut encoder.output;
         output.clear();
         output.reserve(stored_max);
-        let outcome = match dictionary {
-            None => encoder.context.compress2(output, raw),
-            Some(dictionary) => Borrowed::new(&mut encoder.context, dictionary, level)?
+        let outcome = match help {
+            Help::None => encoder.context.compress2(output, raw),
+            Help::Base(base) => Prefixed::new(&mut encoder.context, base, raw.len())?
+                .0
+                .compress2(output, raw),
+            Help::Dictionary(dictionary) => Borrowed::new(&mut encoder.context, dictionary, level)?
                 .0
                 .compress2(output, raw),
         };
@@ -123,7 +176,7 @@ pub(super) fn encode(
         }
         let stored = match outcome {
             // The buffer may be larger than was asked for; the bound must not depend on that.
-            Ok(len) if len <= stored_max => Some(output.as_slice().to_vec()),
+            Ok(len) if len <= stored_max => Some([head, output.as_slice()].concat()),
             Ok(_) => None,
             Err(code) if is_too_small(code) => None,
             Err(code) => return Err(failure("compress a frame", code)),
@@ -177,6 +230,61 @@ pub(crate) fn decode(
     Err(Error::corruption(format!(
         "frame decodes to {decoded} bytes where {raw_len} were stored"
     )))
+}
+
+/// What a zstd dictionary begins with.
+const DICTIONARY_MAGIC: [u8; 4] = 0xec30_a437_u32.to_le_bytes();
+
+/// Decodes a whole frame that was compressed with `base` as its prefix into `out`, which it fills.
+/// Where that is the memory right behind the base, zstd takes both for one stretch and is faster.
+fn decode_follower(stored: &[u8], base: &[u8], out: &mut [u8]) -> Result<()> {
+    let raw_len = out.len();
+    let decoded = with_decoder(|decoder| {
+        if !base.starts_with(&DICTIONARY_MAGIC) {
+            let outcome = decoder.decompress_using_dict(out, stored, base);
+            return outcome.map_err(|code| corrupt(code, raw_len));
+        }
+        // The call above would take a base that looks like a dictionary for one. This takes it for
+        // a prefix, but digests it each time.
+        // SAFETY: the context holds the prefix for the next call only, or until another is set;
+        // both come to pass below, while `base` is borrowed.
+        let base = unsafe { std::mem::transmute::<&[u8], &'static [u8]>(base) };
+        let outcome = decoder
+            .ref_prefix(base)
+            .and_then(|_| decoder.decompress(out, stored));
+        decoder
+            .reset(ResetDirective::SessionOnly)
+            .and_then(|_| decoder.ref_prefix(&[]))
+            .map_err(|code| failure("reset decompression", code))?;
+        outcome.map_err(|code| corrupt(code, raw_len))
+    })?;
+    if decoded == raw_len {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "frame decodes to {decoded} bytes where {raw_len} were stored"
+    )))
+}
+
+/// Decodes a follower into `out`, whose content it replaces; its base lies elsewhere.
+pub(crate) fn decode_with_base(
+    stored: &[u8],
+    raw_len: usize,
+    base: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    out.clear();
+    out.reserve_exact(raw_len);
+    out.resize(raw_len, 0);
+    decode_follower(stored, base, out)
+}
+
+/// Decodes a follower right behind its base, which is what `buffer` holds.
+pub(crate) fn decode_behind(stored: &[u8], raw_len: usize, buffer: &mut Vec<u8>) -> Result<()> {
+    let base_len = buffer.len();
+    buffer.resize(base_len.saturating_add(raw_len), 0);
+    let (base, out) = buffer.split_at_mut(base_len);
+    decode_follower(stored, base, out)
 }
 
 /// Decodes at least the first `needed` of a frame's `raw_len` raw bytes into `out`, whose content

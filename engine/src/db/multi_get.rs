@@ -15,7 +15,7 @@ use super::inner::DbInner;
 use super::space::Space;
 use super::tables::OpenedTable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::table::{FramePlace, IterContext, Place, ReadContext};
+use crate::table::{FramePlace, HeldBases, IterContext, Place, ReadContext};
 use crate::types::{FileNumber, SeqNo};
 
 /// Frames that make it worth waking one more thread.
@@ -82,22 +82,24 @@ impl Plan {
             values: Vec::new(),
             frames: 0,
         };
+        let held = HeldBases::default();
         loop {
             let next = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(frame) = self.frames.get(next) else {
                 return;
             };
             claim.frames += 1;
-            self.visit(frame, &mut claim.values);
+            self.visit(frame, &held, &mut claim.values);
         }
     }
 
-    fn visit(&self, frame: &[Wanted], values: &mut Vec<(usize, Result<Bytes>)>) {
+    fn visit(&self, frame: &[Wanted], held: &HeldBases, values: &mut Vec<(usize, Result<Bytes>)>) {
         let context = ReadContext {
             cache: self.context.cache.as_deref(),
             stats: &self.context.stats,
             trace: None,
             fill_cache: self.context.fill_cache,
+            held: Some(held),
         };
         if let [only] = frame {
             // One value: no more of the frame is decoded than it needs.

@@ -94,6 +94,7 @@ impl DbInner {
             stats: &self.stats,
             trace,
             fill_cache: true,
+            held: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::codec::{decode, decode_prefix};
+use crate::codec::{decode, decode_behind, decode_prefix, decode_with_base};
 use crate::table::fuzzing::{self, repair_checksums};
 use crate::types::SeqNo;
 use crate::vfs::{MemVfs, Vfs};
@@ -12,7 +12,7 @@ pub use fuzzing::{
     section_table, unit,
 };
 
-/// A zstd frame, decoded whole and in part.
+/// A zstd frame, decoded whole, in part, and as follower of a base.
 pub fn frame(data: &[u8]) {
     let Some((lens, stored)) = data.split_first_chunk::<4>() else {
         return;
@@ -23,6 +23,14 @@ pub fn frame(data: &[u8]) {
     let mut out = Vec::new();
     let _ = decode(stored, raw_len, None, &mut out);
     let _ = decode_prefix(stored, raw_len, needed.min(raw_len), None, &mut out);
+    let (base, compressed) = stored.split_at(needed.min(stored.len()));
+    let elsewhere = decode_with_base(compressed, raw_len, base, &mut out);
+    let mut beside = base.to_vec();
+    let behind = decode_behind(compressed, raw_len, &mut beside);
+    assert_eq!(elsewhere.is_ok(), behind.is_ok());
+    if behind.is_ok() {
+        assert_eq!(beside.get(base.len()..), Some(out.as_slice()));
+    }
 }
 
 /// A whole table file, its checksums made right where its structure can be made out: opened both

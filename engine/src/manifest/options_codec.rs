@@ -6,6 +6,8 @@
 //! level   = layout | compression | dictionary_bytes v | filter 1 | key_block_bytes v
 //!           | inline_value_bytes_max v
 //! layout  = 1 bytes v                        blocks
+//!         | 2 window_bytes v | shared_frame_bytes v | sketch_entries_max v
+//!           | saved_bytes_per_1000_decoded v   clustered
 //! compression = 1                            none
 //!             | 2 level v (zigzag)           zstd
 //! filter  = 1 none | 2 fuse8 | 3 fuse16
@@ -17,12 +19,13 @@
 use crate::coding::{Cursor, put_varint};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{
-    Compression, FilterPolicy, KeyspaceOptions, LEVEL_COUNT, Layout, TableOptions,
+    ClusterOptions, Compression, FilterPolicy, KeyspaceOptions, LEVEL_COUNT, Layout, TableOptions,
 };
 
 const VERSION: u8 = 1;
 
 const LAYOUT_BLOCKS: u8 = 1;
+const LAYOUT_CLUSTERED: u8 = 2;
 
 const COMPRESSION_NONE: u8 = 1;
 const COMPRESSION_ZSTD: u8 = 2;
@@ -73,6 +76,13 @@ fn put_table_options(out: &mut Vec<u8>, options: &TableOptions) {
             out.push(LAYOUT_BLOCKS);
             put_varint(out, u64::from(bytes));
         }
+        Layout::Clustered(cluster) => {
+            out.push(LAYOUT_CLUSTERED);
+            put_varint(out, u64::from(cluster.window_bytes));
+            put_varint(out, u64::from(cluster.shared_frame_bytes));
+            put_varint(out, u64::from(cluster.sketch_entries_max));
+            put_varint(out, u64::from(cluster.saved_bytes_per_1000_decoded));
+        }
     }
     match options.compression {
         Compression::None => out.push(COMPRESSION_NONE),
@@ -96,6 +106,12 @@ fn take_table_options(cursor: &mut Cursor<'_>) -> Result<TableOptions> {
         LAYOUT_BLOCKS => Layout::Blocks {
             bytes: cursor.varint_u32("block bytes")?,
         },
+        LAYOUT_CLUSTERED => Layout::Clustered(ClusterOptions {
+            window_bytes: cursor.varint_u32("window_bytes")?,
+            shared_frame_bytes: cursor.varint_u32("shared_frame_bytes")?,
+            sketch_entries_max: cursor.varint_u32("sketch_entries_max")?,
+            saved_bytes_per_1000_decoded: cursor.varint_u32("saved_bytes_per_1000_decoded")?,
+        }),
         other => return Err(unknown("layout", other)),
     };
     let compression = match cursor.u8("compression")? {

@@ -28,6 +28,9 @@ pub struct FrameTrace {
     pub decoded_bytes: u64,
     /// Whether it came from the cache, neither read nor decoded.
     pub cache_hit: bool,
+    /// The frame that had to be decoded before it, where that was looked at: it is in the list as
+    /// well, before this one. None for a frame that came from the cache.
+    pub base: Option<u32>,
 }
 
 /// One table that was asked.
@@ -106,11 +109,13 @@ mod tests {
             stored_bytes: 10,
             decoded_bytes: 100,
             cache_hit: true,
+            base: None,
         };
         let table = trace.current_table().unwrap();
         table.frames.push(frame);
         table.frames.push(FrameTrace {
             cache_hit: false,
+            base: None,
             ..frame
         });
         assert_eq!(trace.decoded_bytes(), 100);

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use super::bases::HeldBases;
 use crate::cache::FrameCache;
 use crate::stats::{FilterOutcome, FrameTrace, GetTrace, Stats};
 
@@ -15,6 +16,8 @@ pub(crate) struct ReadContext<'a> {
     /// Whether decoded frames go into the cache. Without it, only as much of a frame is decoded as
     /// the value needs.
     pub(crate) fill_cache: bool,
+    /// Where bases are kept from one read to the next, for whoever reads many values on one thread.
+    pub(crate) held: Option<&'a HeldBases>,
 }
 
 impl ReadContext<'_> {
@@ -67,6 +70,7 @@ impl IterContext {
             stats: &self.stats,
             trace: None,
             fill_cache: self.fill_cache,
+            held: None,
         }
     }
 }

@@ -19,8 +19,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::table::unit::UnitKind;
 use crate::types::FileId;
 
-/// The format that this build writes and the only one it reads.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+/// The format that this build writes. Version 2 brought frames with a base.
+pub(crate) const FORMAT_VERSION: u32 = 2;
+/// The oldest format that it reads.
+const FORMAT_VERSION_MIN: u32 = 1;
 /// Length of the file header.
 pub(crate) const HEADER_BYTES: usize = 24;
 /// Length of the footer.
@@ -122,12 +124,15 @@ impl Footer {
 }
 
 fn check_version(version: u32) -> Result<()> {
-    if version == FORMAT_VERSION {
+    if (FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&version) {
         return Ok(());
     }
     Err(Error::new(
         ErrorKind::Unsupported,
-        format!("table format version {version} is not {FORMAT_VERSION}"),
+        format!(
+            "table format version {version} is not between {FORMAT_VERSION_MIN} and \
+             {FORMAT_VERSION}"
+        ),
     )
     .with_remedy("open the store with a newer build"))
 }

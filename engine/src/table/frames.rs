@@ -8,7 +8,7 @@
 //!
 //! With a dictionary wanted, frames are held back until there are samples enough to train it, or
 //! no more frames; then all are compressed with it. It is written before the first frame, where a
-//! file cut short still has it.
+//! file cut short still has it. It is trained on what has no base: that is what it will serve.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,6 +39,7 @@ pub(crate) struct FrameWriter {
     pushed: u32,
     starts: Vec<u64>,
     raw_frames: u64,
+    follower_frames: u64,
     dictionary_section: Option<std::ops::Range<u64>>,
 }
 
@@ -88,6 +89,7 @@ pub(crate) struct ValueArea {
     /// Where each frame starts.
     pub(crate) starts: Vec<u64>,
     pub(crate) raw_frames: u64,
+    pub(crate) follower_frames: u64,
     pub(crate) dictionary_section: Option<std::ops::Range<u64>>,
     pub(crate) dictionary_bytes: u64,
 }
@@ -111,6 +113,7 @@ impl FrameWriter {
             pushed: 0,
             starts: Vec::new(),
             raw_frames: 0,
+            follower_frames: 0,
             dictionary_section: None,
         }
     }
@@ -127,13 +130,18 @@ impl FrameWriter {
     }
 
     fn submit(&mut self, frame: RawFrame) -> Result<()> {
-        let len = frame.bytes.len();
+        // Its followers share a base, but nobody else may hold it any more.
+        let base_len = frame.base.as_ref().map_or(0, |base| base.bytes.len());
+        let len = frame.bytes.len() + base_len;
         let budget = self.pool.threads() * IN_FLIGHT_BYTES_PER_THREAD;
         while !self.ring.jobs.is_empty() && self.ring.bytes + len > budget {
             self.write_oldest()?;
         }
         let codec = Arc::clone(&self.codec);
-        let job = self.pool.submit(move || codec.encode(frame.bytes));
+        let job = self.pool.submit(move || match &frame.base {
+            Some(base) => codec.encode_follower(frame.bytes, base),
+            None => codec.encode(frame.bytes),
+        });
         self.ring.push(job, len);
         while self.ring.oldest_is_done() {
             self.write_oldest()?;
@@ -166,6 +174,7 @@ impl FrameWriter {
         )?;
         self.starts.push(start);
         self.raw_frames += u64::from(frame.codec == UnitCodec::Raw);
+        self.follower_frames += u64::from(frame.codec == UnitCodec::ZstdBase);
         Ok(())
     }
 
@@ -201,6 +210,7 @@ impl FrameWriter {
             output: self.output,
             starts: self.starts,
             raw_frames: self.raw_frames,
+            follower_frames: self.follower_frames,
             dictionary_section: self.dictionary_section,
             dictionary_bytes: dictionary.map_or(0, |dictionary| dictionary.bytes().len() as u64),
         })
@@ -231,7 +241,7 @@ impl Sampling {
     fn train(&self) -> Option<Dictionary> {
         let mut samples = Vec::with_capacity(self.bytes);
         let mut lengths = Vec::new();
-        for frame in &self.held {
+        for frame in self.held.iter().filter(|frame| frame.base.is_none()) {
             let mut rest: &[u8] = &frame.bytes;
             for &len in &frame.value_lens {
                 let (value, after) = rest.split_at_checked(len as usize)?;

@@ -38,7 +38,9 @@ pub fn header_and_footer(data: &[u8]) {
 pub fn unit(data: &[u8]) {
     let mut bytes = data.to_vec();
     repair_unit(&mut bytes, FileId(1), &(0..data.len() as u64));
-    let _ = open_any_unit(&bytes, FileId(1), 0);
+    if let Ok(unit) = open_any_unit(&bytes, FileId(1), 0) {
+        let _ = unit.follower(1 << 20);
+    }
 }
 
 /// A section table.
@@ -128,6 +130,7 @@ fn walk(reader: &Arc<TableReader>) {
         stats: &stats,
         trace: None,
         fill_cache: false,
+        held: None,
     };
     let mut iter = reader.iter(IterContext {
         cache: None,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::context::IterContext;
 use super::reader::TableReader;
-use super::unit::{UNIT_HEADER_BYTES, UnitHeader, UnitKind};
+use super::unit::{BASE_ORDINAL_BYTES, UNIT_HEADER_BYTES, UnitCodec, UnitHeader, UnitKind};
 use crate::error::{Error, Result};
 use crate::iter::InternalIterator;
 use crate::types::EntryKind;
@@ -35,10 +35,11 @@ impl TableReader {
         ordinals.map(|ordinal| directory.extent(ordinal)).collect()
     }
 
-    /// The header of the frame whose unit fills `extent`, unverified.
-    pub(crate) fn frame_header(&self, extent: &Range<u64>) -> Result<UnitHeader> {
+    /// The header of the frame whose unit fills `extent`, and the base it names, unverified.
+    pub(crate) fn frame_header(&self, extent: &Range<u64>) -> Result<(UnitHeader, Option<u32>)> {
         let mut bytes = Vec::new();
-        let end = extent.start.saturating_add(UNIT_HEADER_BYTES as u64);
+        let wanted = (UNIT_HEADER_BYTES + BASE_ORDINAL_BYTES) as u64;
+        let end = extent.start.saturating_add(wanted).min(extent.end);
         self.file.read(&(extent.start..end), &mut bytes)?;
         let header = UnitHeader::decode(&bytes)?;
         header.check_lengths()?;
@@ -46,7 +47,11 @@ impl TableReader {
         if header.kind != UnitKind::Frame || unit_bytes != extent.end - extent.start {
             return Err(Error::corruption("no frame lies where one should").at_offset(extent.start));
         }
-        Ok(header)
+        let base = bytes
+            .get(UNIT_HEADER_BYTES..)
+            .and_then(|stored| stored.first_chunk::<BASE_ORDINAL_BYTES>())
+            .filter(|_| header.codec == UnitCodec::ZstdBase);
+        Ok((header, base.map(|base| u32::from_le_bytes(*base))))
     }
 
     /// How many values each frame holds, by ordinal. Reads every key block.

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::context::IterContext;
+use super::bases::HeldBases;
+use super::context::{IterContext, ReadContext};
 use super::key_block::{FramePlace, KeyBlock, StoredPlace, Walk};
 use super::reader::TableReader;
 use super::unit::UNIT_HEADER_BYTES;
@@ -41,6 +42,7 @@ pub(crate) struct TableIter {
     entry_start: usize,
     walk: Option<Walk>,
     frame: RefCell<Option<(u32, Bytes)>>,
+    bases: HeldBases,
     read_ahead: Cell<ReadAhead>,
 }
 
@@ -96,6 +98,7 @@ impl TableReader {
             entry_start: 0,
             walk: None,
             frame: RefCell::new(None),
+            bases: HeldBases::default(),
             read_ahead: Cell::default(),
         }
     }
@@ -264,7 +267,11 @@ impl TableIter {
             return self.table.value_in(frame, place);
         }
         self.read_ahead(place.frame);
-        let frame = self.table.frame(place.frame, &self.context.as_read())?;
+        let context = ReadContext {
+            held: Some(&self.bases),
+            ..self.context.as_read()
+        };
+        let frame = self.table.frame(place.frame, &context)?;
         let value = self.table.value_in(&frame, place)?;
         if frame.len() > value.len() {
             self.frame.replace(Some((place.frame, frame)));

@@ -8,6 +8,7 @@
 //!
 //! `docs/format.md` specifies the bytes; the head of each module that owns some draws them.
 
+mod bases;
 #[cfg(any(test, feature = "benching"))]
 pub(crate) mod benching;
 mod context;
@@ -36,6 +37,7 @@ mod verify;
 mod weight;
 mod writer;
 
+pub(crate) use bases::HeldBases;
 pub(crate) use context::{IterContext, ReadContext};
 pub(crate) use filter::key_hash;
 pub(crate) use footer::FORMAT_VERSION;
@@ -43,7 +45,7 @@ pub(crate) use key_block::FramePlace;
 pub use properties::{OwnerKeyspace, TableProperties};
 pub(crate) use reader::{Place, TableReader};
 pub(crate) use salvage::{Loss, salvage};
-pub(crate) use unit::UnitCodec;
+pub(crate) use unit::{BASE_ORDINAL_BYTES, UnitCodec};
 pub(crate) use verify::TableVerification;
 pub(crate) use writer::{TableSummary, TableWriter};
 

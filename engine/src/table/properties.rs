@@ -6,7 +6,7 @@
 
 use crate::coding::{Cursor, put_bytes, put_varint};
 use crate::error::{Error, Result};
-use crate::options::{Compression, FilterPolicy, Layout};
+use crate::options::{ClusterOptions, Compression, FilterPolicy, Layout};
 use crate::types::{KeyspaceId, SeqNo};
 
 /// The keyspace that a table was written for.
@@ -55,6 +55,8 @@ pub struct TableProperties {
     pub filter_bytes: u64,
     /// Bytes of the dictionary.
     pub dictionary_bytes: u64,
+    /// Frames that are decoded with the help of a base.
+    pub follower_frames: u64,
     /// Smallest key of the entries; empty if there are none.
     pub smallest: Vec<u8>,
     /// Largest key of the entries.
@@ -92,6 +94,7 @@ impl Default for TableProperties {
             key_area_bytes: 0,
             filter_bytes: 0,
             dictionary_bytes: 0,
+            follower_frames: 0,
             smallest: Vec::new(),
             largest: Vec::new(),
             seq_min: SeqNo::ZERO,
@@ -116,7 +119,7 @@ const TAG_COUNTS: u64 = 4;
 
 impl TableProperties {
     /// The numbers, in the order of their tags.
-    fn counts(&mut self) -> [&mut u64; 15] {
+    fn counts(&mut self) -> [&mut u64; 16] {
         [
             &mut self.entries,
             &mut self.tombstones,
@@ -133,6 +136,7 @@ impl TableProperties {
             &mut self.dictionary_bytes,
             &mut self.seq_min.0,
             &mut self.seq_max.0,
+            &mut self.follower_frames,
         ]
     }
 
@@ -227,6 +231,13 @@ fn encode_layout(layout: Layout) -> Vec<u8> {
             bytes.push(1);
             put_varint(&mut bytes, u64::from(target));
         }
+        Layout::Clustered(cluster) => {
+            bytes.push(2);
+            put_varint(&mut bytes, u64::from(cluster.window_bytes));
+            put_varint(&mut bytes, u64::from(cluster.shared_frame_bytes));
+            put_varint(&mut bytes, u64::from(cluster.sketch_entries_max));
+            put_varint(&mut bytes, u64::from(cluster.saved_bytes_per_1000_decoded));
+        }
     }
     bytes
 }
@@ -237,6 +248,12 @@ fn decode_layout(bytes: &[u8]) -> Result<Layout> {
         1 => Ok(Layout::Blocks {
             bytes: cursor.varint_u32("block bytes")?,
         }),
+        2 => Ok(Layout::Clustered(ClusterOptions {
+            window_bytes: cursor.varint_u32("window_bytes")?,
+            shared_frame_bytes: cursor.varint_u32("shared_frame_bytes")?,
+            sketch_entries_max: cursor.varint_u32("sketch_entries_max")?,
+            saved_bytes_per_1000_decoded: cursor.varint_u32("saved_bytes_per_1000_decoded")?,
+        })),
         other => Err(unsupported("layout", u64::from(other))),
     }
 }

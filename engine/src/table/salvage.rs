@@ -21,7 +21,7 @@ use super::scan::{Finding, UnitScan};
 use super::source::TableFile;
 use super::tombstones::decode_tombstones;
 use super::unit::UnitKind;
-use super::values::{decode_unit, value_bytes};
+use super::values::{decode_base_unit, decode_beside, decode_unit, value_bytes};
 use crate::codec::Dictionary;
 use crate::error::{ErrorKind, Result};
 use crate::iter::RangeTombstone;
@@ -46,7 +46,12 @@ pub(crate) struct SalvagedEntry<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// A key whose value is gone.
-    Value { key: Vec<u8>, seq: SeqNo },
+    Value {
+        key: Vec<u8>,
+        seq: SeqNo,
+        /// The frame whose loss took the value with it, where that is not the value's own.
+        lost_base: Option<u32>,
+    },
     /// Whatever keys lay strictly between these; none is the table's begin or end.
     Keys {
         after: Option<Vec<u8>>,
@@ -93,6 +98,7 @@ pub(crate) fn salvage(
         index_found: false,
         tombstones_found: false,
         frame: None,
+        base: None,
         report: SalvageReport::default(),
     };
     salvage
@@ -128,9 +134,21 @@ struct Salvage<'a> {
     properties: Option<TableProperties>,
     index_found: bool,
     tombstones_found: bool,
-    /// The frame decoded last; none inside where it does not decode.
-    frame: Option<(u32, Option<Bytes>)>,
+    /// The frame decoded last.
+    frame: Option<(u32, Decoded)>,
+    /// The base decoded last.
+    base: Option<(u32, Vec<u8>)>,
     report: SalvageReport,
+}
+
+/// What became of a frame, or of a value in it.
+#[derive(Debug, Clone)]
+enum Decoded {
+    Sound(Bytes),
+    /// It is not there, or does not decode.
+    Lost,
+    /// It is there, but this base of it is not.
+    BaseLost(u32),
 }
 
 impl Salvage<'_> {
@@ -239,15 +257,22 @@ impl Salvage<'_> {
             }
             let seq = SeqNo(entry.seq.0.saturating_add(self.seq_base.0));
             let value = match entry.place {
-                StoredPlace::Inline(value) => Some(Bytes::copy_from_slice(value)),
+                StoredPlace::Inline(value) => Decoded::Sound(Bytes::copy_from_slice(value)),
                 StoredPlace::Frame(place) => self.value(place)?,
             };
             let last = last_key.get_or_insert_default();
             last.clear();
             last.extend_from_slice(key);
-            let Some(value) = value else {
-                let key = key.to_vec();
-                self.report.losses.push(Loss::Value { key, seq });
+            let lost_base = match value {
+                Decoded::BaseLost(base) => Some(base),
+                _ => None,
+            };
+            let Decoded::Sound(value) = value else {
+                self.report.losses.push(Loss::Value {
+                    key: key.to_vec(),
+                    seq,
+                    lost_base,
+                });
                 return Ok(());
             };
             self.report.entries += 1;
@@ -261,8 +286,8 @@ impl Salvage<'_> {
         })
     }
 
-    /// The value at `place`; none if its frame is gone.
-    fn value(&mut self, place: FramePlace) -> Result<Option<Bytes>> {
+    /// The value at `place`.
+    fn value(&mut self, place: FramePlace) -> Result<Decoded> {
         if self
             .frame
             .as_ref()
@@ -271,25 +296,66 @@ impl Salvage<'_> {
             let frame = self.decode(place.frame)?;
             self.frame = Some((place.frame, frame));
         }
-        let Some((_, Some(frame))) = &self.frame else {
-            return Ok(None);
-        };
-        Ok(value_bytes(frame, place)
-            .ok()
-            .map(|value| frame.slice_ref(value)))
+        Ok(match &self.frame {
+            Some((_, Decoded::Sound(frame))) => value_bytes(frame, place)
+                .map_or(Decoded::Lost, |value| {
+                    Decoded::Sound(frame.slice_ref(value))
+                }),
+            Some((_, lost)) => lost.clone(),
+            None => Decoded::Lost,
+        })
     }
 
-    fn decode(&self, ordinal: u32) -> Result<Option<Bytes>> {
+    fn decode(&mut self, ordinal: u32) -> Result<Decoded> {
         let Some(range) = self.frames.get(&ordinal) else {
-            return Ok(None);
+            return Ok(Decoded::Lost);
         };
         let mut buffer = Vec::new();
         let unit = self.file.unit(UnitKind::Frame, range, &mut buffer)?;
         let mut raw = Vec::new();
-        match decode_unit(&unit, self.dictionary.as_ref(), &mut raw) {
-            Ok(()) => Ok(Some(raw.into())),
-            Err(error) if error.kind() == ErrorKind::Corruption => Ok(None),
+        let outcome = match unit.follower(ordinal) {
+            Ok(None) => decode_unit(&unit, self.dictionary.as_ref(), &mut raw),
+            Ok(Some(follower)) => {
+                if !self.decode_base(follower.base)? {
+                    return Ok(Decoded::BaseLost(follower.base));
+                }
+                let Some((_, base)) = &mut self.base else {
+                    return Ok(Decoded::BaseLost(follower.base));
+                };
+                let base_len = base.len();
+                let outcome = decode_beside(&follower, base, &mut raw);
+                base.truncate(base_len);
+                outcome
+            }
             Err(error) => Err(error),
+        };
+        Ok(sound(outcome)?.map_or(Decoded::Lost, |()| Decoded::Sound(raw.into())))
+    }
+
+    /// Sees to it that `base` is this base; false if it is lost.
+    fn decode_base(&mut self, ordinal: u32) -> Result<bool> {
+        if self.base.as_ref().is_some_and(|(held, _)| *held == ordinal) {
+            return Ok(true);
         }
+        let Some(range) = self.frames.get(&ordinal) else {
+            return Ok(false);
+        };
+        let mut buffer = Vec::new();
+        let unit = self.file.unit(UnitKind::Frame, range, &mut buffer)?;
+        let mut raw = Vec::new();
+        let outcome = decode_base_unit(ordinal, &unit, self.dictionary.as_ref(), &mut raw);
+        let base = sound(outcome)?.map(|()| (ordinal, raw));
+        let is_sound = base.is_some();
+        self.base = base;
+        Ok(is_sound)
+    }
+}
+
+/// None for what is damaged; passes on what is no damage.
+fn sound(outcome: Result<()>) -> Result<Option<()>> {
+    match outcome {
+        Ok(()) => Ok(Some(())),
+        Err(error) if error.kind() == ErrorKind::Corruption => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -28,6 +28,9 @@ pub(crate) const UNIT_HEADER_BYTES: usize = 16;
 /// four bytes. A larger claim is refused before memory is asked for.
 const RAW_PER_STORED_MAX: u64 = (128 << 10) / 4;
 
+/// Bytes of a follower's base ordinal, before its zstd frame.
+pub(crate) const BASE_ORDINAL_BYTES: usize = 4;
+
 /// What a unit is. 0 is reserved so that zeroed bytes never decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -84,6 +87,9 @@ pub(crate) enum UnitCodec {
     Zstd = 1,
     /// The same, with the table's dictionary.
     ZstdDictionary = 2,
+    /// The ordinal of a frame of the same table, its base, then the same with that frame's raw
+    /// bytes as prefix.
+    ZstdBase = 3,
 }
 
 impl UnitCodec {
@@ -92,6 +98,7 @@ impl UnitCodec {
             0 => Some(Self::Raw),
             1 => Some(Self::Zstd),
             2 => Some(Self::ZstdDictionary),
+            3 => Some(Self::ZstdBase),
             _ => None,
         }
     }
@@ -165,7 +172,7 @@ impl UnitHeader {
         let raw = u64::from(self.raw_len);
         let plausible = match self.codec {
             UnitCodec::Raw => raw == stored,
-            UnitCodec::Zstd | UnitCodec::ZstdDictionary => {
+            UnitCodec::Zstd | UnitCodec::ZstdDictionary | UnitCodec::ZstdBase => {
                 raw <= VALUE_BYTES_MAX as u64 && raw <= stored.saturating_mul(RAW_PER_STORED_MAX)
             }
         };
@@ -184,6 +191,40 @@ impl UnitHeader {
 pub(crate) struct Unit<'a> {
     pub(crate) header: UnitHeader,
     pub(crate) stored: &'a [u8],
+}
+
+/// A frame that is decoded with the help of another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Follower<'a> {
+    /// Ordinal of the frame whose raw bytes are the prefix.
+    pub(crate) base: u32,
+    pub(crate) compressed: &'a [u8],
+    pub(crate) raw_len: usize,
+}
+
+impl<'a> Unit<'a> {
+    /// What the unit says as frame `ordinal`, if it has a base. A base stands before its followers,
+    /// so whoever goes from frame to base comes to an end.
+    pub(crate) fn follower(&self, ordinal: u32) -> Result<Option<Follower<'a>>> {
+        if self.header.codec != UnitCodec::ZstdBase {
+            return Ok(None);
+        }
+        let (base, compressed) = self
+            .stored
+            .split_first_chunk::<BASE_ORDINAL_BYTES>()
+            .ok_or_else(|| Error::corruption("frame is too short to name its base"))?;
+        let base = u32::from_le_bytes(*base);
+        if base >= ordinal {
+            return Err(Error::corruption(format!(
+                "frame {ordinal} names frame {base} as its base, which does not come before it"
+            )));
+        }
+        Ok(Some(Follower {
+            base,
+            compressed,
+            raw_len: self.header.raw_len as usize,
+        }))
+    }
 }
 
 /// Takes apart the unit that fills `bytes`, which lie at `offset` of the file with `id`, and

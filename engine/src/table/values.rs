@@ -1,14 +1,24 @@
 //! An open table's value area: from a place to a value, through the cache or straight.
+//!
+//! A frame with a base needs that one's raw bytes first. They come from the cache where there is
+//! one, and stay in it; from what a walk holds (see [`HeldBases`]); or they are decoded right before
+//! the frame into the same buffer, where zstd goes on from one to the other fastest. A base has no
+//! base itself, so a read decodes two frames at most.
+//!
+//! [`HeldBases`]: super::bases::HeldBases
 
 use bytes::Bytes;
 
 use super::context::ReadContext;
 use super::key_block::FramePlace;
 use super::reader::{Place, TableReader};
-use super::unit::{ORDINAL_MASK, Unit, UnitCodec, UnitKind};
+use super::unit::{Follower, ORDINAL_MASK, Unit, UnitCodec, UnitKind};
 use crate::cache::CachedUnit;
-use crate::codec::{Dictionary, decode, decode_prefix, with_scratch};
+use crate::codec::{
+    Dictionary, decode, decode_behind, decode_prefix, decode_with_base, with_scratch,
+};
 use crate::error::{Error, Result};
+use crate::options::Layout;
 use crate::stats::{Counter, FrameTrace};
 use crate::vfs::Advice;
 
@@ -32,10 +42,10 @@ impl TableReader {
             let raw_len = unit.header.raw_len;
             if unit.header.codec != UnitCodec::Raw && place.offset == 0 && place.len == raw_len {
                 let mut value = Vec::new();
-                self.decode_whole(&unit, &mut value)?;
+                self.decode_whole(place.frame, &unit, context, &mut value)?;
                 return Ok((value.into(), raw_len));
             }
-            self.with_raw_value(&unit, place, Bytes::copy_from_slice)
+            self.with_raw_value(&unit, place, context, Bytes::copy_from_slice)
         })
     }
 
@@ -71,12 +81,12 @@ impl TableReader {
         self.with_frame(place.frame, context, |unit| {
             if unit.header.codec != UnitCodec::Raw && place.offset == 0 {
                 // What is wanted lies at the front: decode into place and cut the rest off.
-                self.decode_front(&unit, place, out)?;
+                self.decode_front(&unit, place, context, out)?;
                 let decoded = out.len() as u32;
                 out.truncate(place.len as usize);
                 return Ok(((), decoded));
             }
-            self.with_raw_value(&unit, place, |value| out.extend_from_slice(value))
+            self.with_raw_value(&unit, place, context, |value| out.extend_from_slice(value))
         })
     }
 
@@ -105,6 +115,15 @@ impl TableReader {
 
     /// The frame from the cache, decoded into it where reads fill it.
     fn cached_frame(&self, ordinal: u32, context: &ReadContext<'_>) -> Result<Option<Bytes>> {
+        self.cached(ordinal, context, || self.decode_frame(ordinal, context))
+    }
+
+    fn cached(
+        &self,
+        ordinal: u32,
+        context: &ReadContext<'_>,
+        decode: impl FnOnce() -> Result<Bytes>,
+    ) -> Result<Option<Bytes>> {
         let Some(cache) = context.cache else {
             return Ok(None);
         };
@@ -114,7 +133,6 @@ impl TableReader {
             self.count_lookup(ordinal, frame.as_ref(), context);
             return Ok(frame);
         }
-        let decode = || self.decode_frame(ordinal, context);
         let (frame, hit) = cache.get_or_decode(self.id(), unit, decode)?;
         self.count_lookup(ordinal, hit.then_some(&frame), context);
         Ok(Some(frame))
@@ -132,16 +150,27 @@ impl TableReader {
                 stored_bytes: extent.map_or(0, |range| range.end - range.start),
                 decoded_bytes: frame.len() as u64,
                 cache_hit: true,
+                base: None,
             });
         }
     }
 
     fn decode_frame(&self, ordinal: u32, context: &ReadContext<'_>) -> Result<Bytes> {
-        self.with_frame(ordinal, context, |unit| {
+        let mut may_be_base = self.is_clustered();
+        let frame = self.with_frame(ordinal, context, |unit| {
             let mut frame = Vec::new();
-            self.decode_whole(&unit, &mut frame)?;
-            Ok((frame.into(), unit.header.raw_len))
-        })
+            self.decode_whole(ordinal, &unit, context, &mut frame)?;
+            may_be_base &= unit.header.codec != UnitCodec::ZstdBase;
+            Ok((Bytes::from(frame), unit.header.raw_len))
+        })?;
+        if may_be_base && let Some(held) = context.held {
+            held.insert(self.id(), ordinal, frame.clone());
+        }
+        Ok(frame)
+    }
+
+    fn is_clustered(&self) -> bool {
+        matches!(self.properties().layout, Layout::Clustered(_))
     }
 
     /// Lends a frame's verified unit, and counts it: `use_unit` says how many bytes it decoded.
@@ -157,6 +186,7 @@ impl TableReader {
         context
             .stats
             .add(Counter::FrameStoredBytesRead, stored_bytes);
+        let mut base = None;
         let read = |buffer: &mut Vec<u8>| {
             let unit = self.file.unit(UnitKind::Frame, &range, buffer)?;
             if unit.header.ordinal != ordinal & ORDINAL_MASK {
@@ -165,6 +195,7 @@ impl TableReader {
                     unit.header.ordinal
                 )));
             }
+            base = unit.follower(ordinal)?.map(|follower| follower.base);
             use_unit(unit)
         };
         let (result, decoded) = if self.file.is_mapped() {
@@ -181,19 +212,80 @@ impl TableReader {
             stored_bytes,
             decoded_bytes: u64::from(decoded),
             cache_hit: false,
+            base,
         });
         Ok(result)
     }
 
-    /// Decodes a frame into `out`, whose content it replaces.
-    pub(super) fn decode_whole(&self, unit: &Unit<'_>, out: &mut Vec<u8>) -> Result<()> {
-        decode_unit(unit, self.dictionary.as_ref(), out)
+    /// Decodes frame `ordinal` into `out`, whose content it replaces, and its base before it.
+    pub(super) fn decode_whole(
+        &self,
+        ordinal: u32,
+        unit: &Unit<'_>,
+        context: &ReadContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let Some(follower) = unit.follower(ordinal)? else {
+            return decode_unit(unit, self.dictionary.as_ref(), out);
+        };
+        let because_of_base = |error| lost_base(ordinal, follower.base, error);
+        let kept = self.kept_base(follower.base, context);
+        if let Some(base) = kept.map_err(because_of_base)? {
+            return decode_with_base(follower.compressed, follower.raw_len, &base, out);
+        }
+        with_scratch(|buffer| {
+            self.decode_base(follower.base, context, buffer)
+                .map_err(because_of_base)?;
+            decode_beside(&follower, buffer, out)
+        })
+    }
+
+    /// A base's raw bytes where they are kept for others, or will be.
+    fn kept_base(&self, ordinal: u32, context: &ReadContext<'_>) -> Result<Option<Bytes>> {
+        if let Some(base) = context.held.and_then(|held| held.get(self.id(), ordinal)) {
+            return Ok(Some(base));
+        }
+        let decode = || {
+            let mut base = Vec::new();
+            self.decode_base(ordinal, context, &mut base)?;
+            Ok(Bytes::from(base))
+        };
+        let base = match self.cached(ordinal, context, decode)? {
+            Some(base) => base,
+            None if context.held.is_some() => decode()?,
+            None => return Ok(None),
+        };
+        if let Some(held) = context.held {
+            held.insert(self.id(), ordinal, base.clone());
+        }
+        Ok(Some(base))
+    }
+
+    fn decode_base(
+        &self,
+        ordinal: u32,
+        context: &ReadContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.with_frame(ordinal, context, |unit| {
+            decode_base_unit(ordinal, &unit, self.dictionary.as_ref(), out)?;
+            Ok(((), unit.header.raw_len))
+        })
     }
 
     /// Decodes at least as much of a compressed frame as `place` needs.
-    fn decode_front(&self, unit: &Unit<'_>, place: FramePlace, out: &mut Vec<u8>) -> Result<()> {
+    fn decode_front(
+        &self,
+        unit: &Unit<'_>,
+        place: FramePlace,
+        context: &ReadContext<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         if place.end() > unit.header.raw_len {
             return Err(outside_frame());
+        }
+        if unit.header.codec == UnitCodec::ZstdBase {
+            return self.decode_whole(place.frame, unit, context, out);
         }
         decode_prefix(
             unit.stored,
@@ -210,20 +302,61 @@ impl TableReader {
         &self,
         unit: &Unit<'_>,
         place: FramePlace,
+        context: &ReadContext<'_>,
         use_value: impl FnOnce(&[u8]) -> T,
     ) -> Result<(T, u32)> {
         if unit.header.codec == UnitCodec::Raw {
             return Ok((use_value(value_bytes(unit.stored, place)?), 0));
         }
         with_scratch(|scratch| {
-            self.decode_front(unit, place, scratch)?;
+            self.decode_front(unit, place, context, scratch)?;
             let decoded = u32::try_from(scratch.len()).unwrap_or(u32::MAX);
             Ok((use_value(value_bytes(scratch, place)?), decoded))
         })
     }
 }
 
-/// Decodes a frame into `out`, whose content it replaces.
+/// Decodes a frame that is a base into `out`, whose content it replaces.
+pub(super) fn decode_base_unit(
+    ordinal: u32,
+    unit: &Unit<'_>,
+    dictionary: Option<&Dictionary>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    if unit.header.codec == UnitCodec::ZstdBase {
+        return Err(Error::corruption(format!(
+            "frame {ordinal} is a base and has a base itself"
+        )));
+    }
+    decode_unit(unit, dictionary, out)
+}
+
+/// Decodes a follower into `out`, whose content it replaces; `buffer` holds its base.
+pub(super) fn decode_beside(
+    follower: &Follower<'_>,
+    buffer: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let base_len = buffer.len();
+    decode_behind(follower.compressed, follower.raw_len, buffer)?;
+    out.clear();
+    out.reserve_exact(follower.raw_len);
+    out.extend_from_slice(buffer.get(base_len..).unwrap_or_default());
+    Ok(())
+}
+
+/// What a frame cannot be read for.
+fn lost_base(ordinal: u32, base: u32, error: Error) -> Error {
+    let message = format!("frame {ordinal} needs its base, frame {base}, which cannot be read");
+    let lost = Error::new(error.kind(), message);
+    let lost = match error.offset() {
+        Some(offset) => lost.at_offset(offset),
+        None => lost,
+    };
+    lost.with_source(error)
+}
+
+/// Decodes a frame without a base into `out`, whose content it replaces.
 pub(super) fn decode_unit(
     unit: &Unit<'_>,
     dictionary: Option<&Dictionary>,
@@ -234,6 +367,9 @@ pub(super) fn decode_unit(
         out.clear();
         out.extend_from_slice(unit.stored);
         return Ok(());
+    }
+    if codec == UnitCodec::ZstdBase {
+        return Err(Error::corruption("frame needs a base"));
     }
     let raw_len = unit.header.raw_len as usize;
     decode(

@@ -6,6 +6,8 @@
 
 use std::cmp::Ordering;
 
+use super::bases::HeldBases;
+use super::context::ReadContext;
 use super::footer::{HEADER_BYTES, decode_header};
 use super::key_block::{KeyBlock, RawEntry, StoredPlace};
 use super::properties::TableProperties;
@@ -13,6 +15,7 @@ use super::reader::TableReader;
 use super::unit::UnitKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::compare;
+use crate::stats::Stats;
 use crate::table::key_hash;
 use crate::types::{EntryKind, SeqNo};
 
@@ -51,6 +54,8 @@ impl TableReader {
             progress,
             report: TableVerification::default(),
             raw_lens: Vec::new(),
+            stats: Stats::new(),
+            held: HeldBases::default(),
             last: None,
             counted: TableProperties {
                 seq_min: SeqNo::MAX,
@@ -78,6 +83,9 @@ struct Check<'a> {
     /// Each frame's raw length; none where the frame is damaged, so that its entries are not
     /// reported again.
     raw_lens: Vec<Option<u32>>,
+    /// Of no one's interest: a check is not a read of the store.
+    stats: Stats,
+    held: HeldBases,
     last: Option<(Vec<u8>, SeqNo)>,
     /// Counted while walking, to be compared with the properties.
     counted: TableProperties,
@@ -147,12 +155,22 @@ impl Check<'_> {
         let range = self.table.directory()?.extent(ordinal)?;
         let unit = self.table.file.unit(UnitKind::Frame, &range, stored)?;
         self.report.units += 1;
+        let at_frame = |error: Error| error.at_offset(range.start);
+        let follower = unit.follower(ordinal).map_err(at_frame)?;
+        self.counted.follower_frames += u64::from(follower.is_some());
         if !self.decodes {
             return Ok(unit.header.raw_len);
         }
+        let context = ReadContext {
+            cache: None,
+            stats: &self.stats,
+            trace: None,
+            fill_cache: false,
+            held: Some(&self.held),
+        };
         self.table
-            .decode_whole(&unit, raw)
-            .map_err(|error| error.at_offset(range.start))?;
+            .decode_whole(ordinal, &unit, &context, raw)
+            .map_err(at_frame)?;
         self.report.decoded_bytes += raw.len() as u64;
         Ok(unit.header.raw_len)
     }
@@ -290,6 +308,11 @@ impl Check<'_> {
                 said.inline_value_bytes,
             ),
             ("frames", counted.frames, said.frames),
+            (
+                "frames with a base",
+                counted.follower_frames,
+                said.follower_frames,
+            ),
             ("key blocks", counted.key_blocks, said.key_blocks),
             (
                 "smallest sequence number",

@@ -8,6 +8,7 @@ use super::iter::TableIter;
 use super::reader::TableReader;
 use crate::error::Result;
 use crate::iter::InternalIterator;
+use crate::options::Layout;
 use crate::types::{KeyRange, SeqNo};
 
 /// Entries looked at, from the bound on, for one whose value lies in a frame. Keyspaces either
@@ -16,12 +17,18 @@ const STEPS_MAX: usize = 64;
 
 impl TableReader {
     /// About how many bytes of the file the keys of `range` take: the values to within a frame,
-    /// the keys to within half a key block. Reads at most two key blocks, and no frame.
+    /// the keys to within half a key block. Reads at most two key blocks, and no frame. Of a
+    /// clustered table: the share of its keys.
     pub(crate) fn approximate_bytes(
         self: &Arc<Self>,
         range: &KeyRange,
         context: IterContext,
     ) -> Result<u64> {
+        if let Layout::Clustered(_) = self.properties().layout {
+            // Values do not lie in the order of their keys: all that can be told is how many there
+            // are.
+            return self.share_of_key_blocks(range, self.stored_bytes());
+        }
         let mut iter = self.iter(context);
         let low = self.values_before(&range.start, 0, &mut iter)?;
         let high =
@@ -68,6 +75,12 @@ impl TableReader {
 
     /// The share of everything but values that the key blocks of the range make up.
     fn key_bytes(&self, range: &KeyRange) -> Result<u64> {
+        let values = self.properties().stored_value_bytes;
+        self.share_of_key_blocks(range, self.stored_bytes().saturating_sub(values))
+    }
+
+    /// The share of `bytes` that the range's key blocks are of all.
+    fn share_of_key_blocks(&self, range: &KeyRange, bytes: u64) -> Result<u64> {
         let index = self.index()?;
         let blocks = index.len();
         let block_of = |bound: &Bound<Vec<u8>>, unbounded| match bound {
@@ -80,10 +93,7 @@ impl TableReader {
         }
         // A range that begins and ends within a block has half of it, as far as anyone knows.
         let halves = (2 * (high - low) + 1).min(2 * blocks);
-        let keys = self
-            .stored_bytes()
-            .saturating_sub(self.properties().stored_value_bytes);
-        let share = u128::from(keys) * halves as u128 / (2 * blocks) as u128;
+        let share = u128::from(bytes) * halves as u128 / (2 * blocks) as u128;
         Ok(u64::try_from(share).unwrap_or(u64::MAX))
     }
 }

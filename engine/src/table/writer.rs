@@ -7,7 +7,8 @@
 //!
 //! Values stream through the layout and the compression pool to the file. Keys wait in a spool
 //! until every value has its place; then key blocks are written behind the value area. What is in
-//! memory at any time: the spool, the frames on their way, eight bytes a key for the filter.
+//! memory at any time: the spool, the frames on their way, eight bytes a key for the filter, and
+//! what the layout holds back.
 //!
 //! Thread rule: one writer, one thread; the pool's threads see only frames. A writer dropped
 //! before `finish`, or whose `finish` fails, removes its file.
@@ -85,7 +86,7 @@ impl TableWriter {
         let output = Output::create(vfs, path)?;
         Ok(Self {
             frames: FrameWriter::new(output, options, pool),
-            layout: LayoutWriter::new(options.layout),
+            layout: LayoutWriter::new(options),
             spool: KeySpool::default(),
             hashes: Vec::new(),
             tombstones: Vec::new(),
@@ -98,6 +99,11 @@ impl TableWriter {
             },
             options: options.clone(),
         })
+    }
+
+    /// Holds back no more than about this many bytes of values at a time, whatever the layout would.
+    pub(crate) fn limit_window(&mut self, bytes: usize) {
+        self.layout.limit_window(bytes);
     }
 
     /// Notes in the table whose it is, for a salvage that has no manifest to ask.
@@ -245,6 +251,7 @@ impl Tail {
         let start = area.starts.first().copied().unwrap_or(end);
         properties.frames = area.starts.len() as u64;
         properties.raw_frames = area.raw_frames;
+        properties.follower_frames = area.follower_frames;
         properties.stored_value_bytes = end - start;
         properties.dictionary_bytes = area.dictionary_bytes;
         let mut sections = SectionTable::default();

@@ -147,8 +147,11 @@ pub struct FrameDescription {
     pub range: Range<u64>,
     /// Bytes once decoded; none if its header is damaged.
     pub raw_bytes: Option<u64>,
-    /// How it is stored: `zstd`, `zstd with dictionary` or `raw`; `damaged` if its header is.
+    /// How it is stored: `zstd`, `zstd with dictionary`, `zstd with base` or `raw`; `damaged` if its
+    /// header is.
     pub encoding: &'static str,
+    /// The frame that must be decoded before it, if there is one.
+    pub base: Option<u32>,
     /// Values in it; none if not all keys of the table can be read.
     pub values: Option<u64>,
 }
@@ -181,11 +184,13 @@ pub fn list_frames_in(
         let frame = FrameDescription {
             ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
             range,
-            raw_bytes: header.map(|header| u64::from(header.raw_len)),
-            encoding: match header.map(|header| header.codec) {
+            raw_bytes: header.map(|(header, _)| u64::from(header.raw_len)),
+            base: header.and_then(|(_, base)| base),
+            encoding: match header.map(|(header, _)| header.codec) {
                 Some(UnitCodec::Raw) => "raw",
                 Some(UnitCodec::Zstd) => "zstd",
                 Some(UnitCodec::ZstdDictionary) => "zstd with dictionary",
+                Some(UnitCodec::ZstdBase) => "zstd with base",
                 None => "damaged",
             },
             values: values.and_then(|values| values.get(ordinal).copied()),
@@ -435,6 +440,9 @@ impl fmt::Display for TableDescription {
             "  values: {} raw bytes in {} frames of {} bytes",
             properties.raw_value_bytes, properties.frames, properties.stored_value_bytes
         )?;
+        if properties.follower_frames > 0 {
+            writeln!(f, "  {} frames have a base", properties.follower_frames)?;
+        }
         writeln!(
             f,
             "  keys: {} raw bytes in {} blocks of {} bytes",

@@ -124,6 +124,8 @@ pub enum LostPart {
     Value {
         /// The key.
         key: Vec<u8>,
+        /// The damaged frame, where the value's own is sound but needs that one as its base.
+        lost_base: Option<u32>,
     },
     /// Whatever keys lay strictly between these; none is the table's begin or end.
     Keys {
@@ -153,7 +155,13 @@ impl std::fmt::Display for SalvageLoss {
             LostPart::Table(error) => write!(f, "whole table lost: {error}"),
             LostPart::Log(error) => write!(f, "log lost from here on: {error}"),
             LostPart::Keyspace => write!(f, "not known whose table it is"),
-            LostPart::Value { key } => write!(f, "value of \"{}\" lost", key.escape_ascii()),
+            LostPart::Value { key, lost_base } => {
+                write!(f, "value of \"{}\" lost", key.escape_ascii())?;
+                match lost_base {
+                    Some(base) => write!(f, " with frame {base}, the base of its own"),
+                    None => Ok(()),
+                }
+            }
             LostPart::Keys { after, before } => {
                 write!(
                     f,

@@ -15,7 +15,7 @@ use crate::codec::CompressionPool;
 use crate::db::{IterOptions, Keyspace};
 use crate::error::{Error, Result};
 use crate::iter::InternalIterator;
-use crate::options::{Compression, Layout, ReadMode, TableOptions};
+use crate::options::{ClusterOptions, Compression, Layout, ReadMode, TableOptions};
 use crate::stats::{Counter, Stats};
 use crate::table::{IterContext, ReadContext, TableReader, TableSummary, TableWriter, key_hash};
 use crate::types::{EntryKind, KeyRange, SeqNo};
@@ -38,6 +38,8 @@ pub struct WhatIfOptions {
     pub levels: Vec<i32>,
     /// Block sizes. Default 64 KiB, 256 KiB and 1 MiB.
     pub block_bytes: Vec<u32>,
+    /// Clustered layouts, besides the blocks. Default none.
+    pub clusters: Vec<ClusterOptions>,
     /// Dictionary sizes. Default 0: none.
     pub dictionary_bytes: Vec<u32>,
     /// Raw bytes of the sample. It lies in memory, and its compressed form beside it. Default 64 MiB.
@@ -55,6 +57,7 @@ impl Default for WhatIfOptions {
             table: TableOptions::default(),
             levels: vec![3, 9, 19],
             block_bytes: vec![64 << 10, 256 << 10, 1 << 20],
+            clusters: Vec::new(),
             dictionary_bytes: vec![0],
             sample_bytes: 64 << 20,
             stretch_bytes: 8 << 20,
@@ -210,10 +213,13 @@ impl Keyspace {
 fn combinations(options: &WhatIfOptions) -> Result<Vec<TableOptions>> {
     let mut combinations = Vec::new();
     for &dictionary_bytes in &options.dictionary_bytes {
-        for &bytes in &options.block_bytes {
+        let blocks = options.block_bytes.iter();
+        let blocks = blocks.map(|&bytes| Layout::Blocks { bytes });
+        let clusters = options.clusters.iter().copied().map(Layout::Clustered);
+        for layout in blocks.chain(clusters) {
             for &level in &options.levels {
                 let table = TableOptions {
-                    layout: Layout::Blocks { bytes },
+                    layout,
                     compression: Compression::Zstd { level },
                     dictionary_bytes,
                     ..options.table.clone()
@@ -292,6 +298,7 @@ fn gets(reader: &TableReader, sample: &[(Bytes, Bytes)]) -> Result<(u64, u64)> {
         stats: &stats,
         trace: None,
         fill_cache: false,
+        held: None,
     };
     let mut returned = 0;
     let step = sample.len().div_ceil(GETS_MAX).max(1);

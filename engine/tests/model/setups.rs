@@ -1,6 +1,9 @@
 //! Odd configurations that drive the same operations through different code.
 
-use ppc_engine::{Compression, DbOptions, FilterPolicy, KeyspaceOptions, ReadMode, TableOptions};
+use ppc_engine::{
+    ClusterOptions, Compression, DbOptions, FilterPolicy, KeyspaceOptions, Layout, ReadMode,
+    TableOptions,
+};
 
 /// How a store is set up for a run.
 #[derive(Clone)]
@@ -102,6 +105,20 @@ pub fn setups() -> Vec<Setup> {
             if let Some(last) = keyspace.levels.last_mut() {
                 *last = dense;
             }
+        }),
+        with("clusters in tiny windows", |options, keyspace| {
+            options.memtable_bytes = 16 << 10;
+            options.cache_bytes = 8 << 10;
+            options.compression_threads = 2;
+            keyspace.table_bytes_target = 32 << 10;
+            let mut cluster = ClusterOptions::default();
+            cluster.window_bytes = 4 << 10;
+            cluster.shared_frame_bytes = 256;
+            cluster.saved_bytes_per_1000_decoded = 0;
+            each_table(keyspace, |table| {
+                table.layout = Layout::Clustered(cluster);
+                table.dictionary_bytes = 256;
+            });
         }),
         with("compacts by hand only", |options, _| {
             options.auto_compaction = false;

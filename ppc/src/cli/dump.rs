@@ -97,12 +97,14 @@ fn print_frame(frame: FrameDescription, out: &mut Output) -> Result<(), Failure>
             "stored_bytes": stored_bytes,
             "raw_bytes": frame.raw_bytes,
             "encoding": frame.encoding,
+            "base": frame.base,
             "values": frame.values,
         }));
     }
     let number = |number: Option<u64>| number.map_or("?".to_owned(), |number| number.to_string());
+    let base = frame.base.map_or(String::new(), |base| format!(" {base}"));
     out.line(&format!(
-        "frame {} at {at}: {stored_bytes} B of {} B, {}, {} values",
+        "frame {} at {at}: {stored_bytes} B of {} B, {}{base}, {} values",
         frame.ordinal,
         number(frame.raw_bytes),
         frame.encoding,
@@ -274,6 +276,10 @@ fn print_table(table: &TableDescription, out: &mut Output) -> Result<(), Failure
 fn layout_text(table: &TableDescription) -> String {
     match &table.properties.layout {
         Layout::Blocks { bytes } => format!("blocks of {}", ByteSize(u64::from(*bytes))),
+        Layout::Clustered(cluster) => format!(
+            "clustered in windows of {}",
+            ByteSize(u64::from(cluster.window_bytes))
+        ),
         other => format!("{other:?}"),
     }
 }

@@ -8,11 +8,28 @@ use crate::dir::FILE_NUMBER_MAX;
 use crate::error::{ErrorKind, Result};
 use crate::manifest::edit_codec::{decode_edits, encode_edits};
 use crate::manifest::{Edit, ManifestState, TableMeta};
-use crate::options::{Compression, FilterPolicy, KeyspaceOptions, Layout, TableOptions};
+use crate::options::{
+    ClusterOptions, Compression, FilterPolicy, KeyspaceOptions, Layout, TableOptions,
+};
 use crate::types::{FileId, FileNumber, KeyspaceId, SeqNo};
 
 fn any_table_options() -> impl Strategy<Value = TableOptions> {
-    let layout = (1024u32..1 << 24).prop_map(|bytes| Layout::Blocks { bytes });
+    let blocks = (1024u32..1 << 24).prop_map(|bytes| Layout::Blocks { bytes });
+    let cluster = (
+        1024u32..=1 << 30,
+        0u32..=1 << 20,
+        8u32..=1024,
+        0u32..=10_000,
+    );
+    let clustered = cluster.prop_map(|(window, shared, entries, saved)| {
+        Layout::Clustered(ClusterOptions {
+            window_bytes: window,
+            shared_frame_bytes: shared,
+            sketch_entries_max: entries,
+            saved_bytes_per_1000_decoded: saved,
+        })
+    });
+    let layout = prop_oneof![blocks, clustered];
     let compression = prop_oneof![
         Just(Compression::None),
         (-131_072i32..=22).prop_map(|level| Compression::Zstd { level }),

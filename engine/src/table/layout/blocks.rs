@@ -41,6 +41,7 @@ impl BlocksWriter {
             place.frame = sink.push(RawFrame {
                 bytes: value,
                 value_lens: vec![len],
+                base: None,
             })?;
             self.places.push(place);
             return Ok(());
@@ -72,6 +73,7 @@ impl BlocksWriter {
         let ordinal = sink.push(RawFrame {
             bytes: Bytes::from(std::mem::take(&mut self.open)),
             value_lens,
+            base: None,
         })?;
         for member in self.members.drain(..) {
             if let Some(place) = places.get_mut(member) {

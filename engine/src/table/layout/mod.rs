@@ -11,16 +11,20 @@
 //! | layout | frame | decodes for one value |
 //! |---|---|---|
 //! | blocks | values in key order up to a size; a longer value alone | that one frame |
+//! | clustered | one value, beside those like it; small lone values together | it and its base |
 
 mod blocks;
+mod clustered;
 
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::options::Layout;
+use crate::options::{Compression, Layout, TableOptions};
 
 use self::blocks::BlocksWriter;
+use self::clustered::ClusteredWriter;
 use super::key_block::FramePlace;
+pub(crate) use crate::codec::BaseFrame;
 
 /// Takes raw frames in the order of their ordinals.
 pub(crate) trait FrameSink {
@@ -34,18 +38,33 @@ pub(crate) struct RawFrame {
     pub(crate) bytes: Bytes,
     /// The lengths of the values in it: what a dictionary is trained on.
     pub(crate) value_lens: Vec<u32>,
+    /// The frame whose bytes serve as prefix: pushed before, and without a base itself.
+    pub(crate) base: Option<BaseFrame>,
 }
 
 /// The writer side of any layout.
 #[derive(Debug)]
 pub(crate) enum LayoutWriter {
     Blocks(BlocksWriter),
+    Clustered(Box<ClusteredWriter>),
 }
 
 impl LayoutWriter {
-    pub(crate) fn new(layout: Layout) -> Self {
-        match layout {
+    pub(crate) fn new(options: &TableOptions) -> Self {
+        match options.layout {
             Layout::Blocks { bytes } => Self::Blocks(BlocksWriter::new(bytes)),
+            Layout::Clustered(cluster) => {
+                let compressed = options.compression != Compression::None;
+                Self::Clustered(Box::new(ClusteredWriter::new(cluster, compressed)))
+            }
+        }
+    }
+
+    /// Holds back no more than about this many bytes of values at a time.
+    pub(crate) fn limit_window(&mut self, bytes: usize) {
+        match self {
+            Self::Blocks(_) => {}
+            Self::Clustered(clustered) => clustered.limit_window(bytes),
         }
     }
 
@@ -53,6 +72,7 @@ impl LayoutWriter {
     pub(crate) fn add(&mut self, value: Bytes, sink: &mut dyn FrameSink) -> Result<()> {
         match self {
             Self::Blocks(blocks) => blocks.add(value, sink),
+            Self::Clustered(clustered) => clustered.add(&value, sink),
         }
     }
 
@@ -60,6 +80,7 @@ impl LayoutWriter {
     pub(crate) fn finish(self, sink: &mut dyn FrameSink) -> Result<Vec<FramePlace>> {
         match self {
             Self::Blocks(blocks) => blocks.finish(sink),
+            Self::Clustered(clustered) => clustered.finish(sink),
         }
     }
 
@@ -67,6 +88,7 @@ impl LayoutWriter {
     pub(crate) fn memory_bytes(&self) -> usize {
         match self {
             Self::Blocks(blocks) => blocks.memory_bytes(),
+            Self::Clustered(clustered) => clustered.memory_bytes(),
         }
     }
 }

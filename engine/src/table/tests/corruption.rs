@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::iter::InternalIterator;
-use crate::options::{Compression, FilterPolicy, Layout};
+use crate::options::{ClusterOptions, Compression, FilterPolicy, Layout};
 use crate::table::{fuzzing, key_hash};
 
 use proptest::prelude::*;
@@ -42,7 +42,15 @@ fn options() -> Vec<TableOptions> {
             filter: FilterPolicy::Fuse16,
             ..small.clone()
         },
-        small,
+        small.clone(),
+        TableOptions {
+            layout: Layout::Clustered(ClusterOptions {
+                window_bytes: 8 << 10,
+                shared_frame_bytes: 256,
+                ..ClusterOptions::default()
+            }),
+            ..small
+        },
     ]
 }
 

@@ -75,7 +75,7 @@ fn groups_take_what_their_values_take_and_all_together_everything() {
         assert_eq!(values.iter().sum::<u64>() as usize, framed.count());
         let raw: u64 = extents
             .iter()
-            .map(|extent| u64::from(table.frame_header(extent).unwrap().raw_len))
+            .map(|extent| u64::from(table.frame_header(extent).unwrap().0.raw_len))
             .sum();
         assert_eq!(
             raw,

@@ -1,5 +1,6 @@
 //! Tables against a model, and against every damaged byte.
 
+mod clustered;
 mod corruption;
 mod inventory;
 mod model;
@@ -88,6 +89,7 @@ pub(super) fn plain(stats: &Stats) -> ReadContext<'_> {
         stats,
         trace: None,
         fill_cache: false,
+        held: None,
     }
 }
 

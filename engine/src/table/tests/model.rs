@@ -10,7 +10,7 @@ use super::*;
 use crate::cache::FrameCache;
 use crate::error::ErrorKind;
 use crate::iter::InternalIterator;
-use crate::options::{Compression, FilterPolicy, Layout};
+use crate::options::{ClusterOptions, Compression, FilterPolicy, Layout};
 use crate::table::{Place, key_hash};
 
 type VersionedKey = (Vec<u8>, Reverse<u64>);
@@ -27,8 +27,23 @@ fn options() -> impl Strategy<Value = TableOptions> {
         Just(FilterPolicy::Fuse8),
         Just(FilterPolicy::Fuse16),
     ];
+    let blocks = prop_oneof![Just(1024u32), Just(4096), Just(65536)];
+    let blocks = blocks.prop_map(|bytes| Layout::Blocks { bytes });
+    let clusters = (
+        prop_oneof![Just(1024u32), Just(16 << 10), Just(1 << 20)],
+        prop_oneof![Just(0u32), Just(1024)],
+        prop_oneof![Just(0u32), Just(100)],
+    );
+    let clusters = clusters.prop_map(|(window, shared, saved)| {
+        Layout::Clustered(ClusterOptions {
+            window_bytes: window,
+            shared_frame_bytes: shared,
+            saved_bytes_per_1000_decoded: saved,
+            ..ClusterOptions::default()
+        })
+    });
     (
-        prop_oneof![Just(1024u32), Just(4096), Just(65536)],
+        prop_oneof![blocks, clusters],
         compression,
         prop_oneof![3 => Just(0u32), 1 => Just(1024)],
         filter,
@@ -36,8 +51,8 @@ fn options() -> impl Strategy<Value = TableOptions> {
         prop_oneof![Just(0u32), Just(16), Just(128)],
     )
         .prop_map(
-            |(block, compression, dictionary, filter, key_block, inline)| TableOptions {
-                layout: Layout::Blocks { bytes: block },
+            |(layout, compression, dictionary, filter, key_block, inline)| TableOptions {
+                layout,
                 compression,
                 dictionary_bytes: dictionary,
                 filter,
@@ -119,6 +134,7 @@ fn check_gets(reader: &TableReader, list: &[TestEntry], base: u64, cache: Option
             stats: &stats,
             trace: None,
             fill_cache,
+            held: None,
         };
         let mut buffer = b"left over".to_vec();
         for key in probes(list) {

@@ -210,7 +210,7 @@ fn is_of_source(error: &Error, source: &SourceTable) -> bool {
 impl From<Loss> for LostPart {
     fn from(loss: Loss) -> Self {
         match loss {
-            Loss::Value { key, .. } => Self::Value { key },
+            Loss::Value { key, lost_base, .. } => Self::Value { key, lost_base },
             Loss::Keys { after, before } => Self::Keys { after, before },
             Loss::Bytes(range) => Self::Bytes(range),
             Loss::RangeTombstones => Self::RangeDeletes,

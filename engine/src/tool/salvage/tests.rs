@@ -137,7 +137,7 @@ fn what_a_damaged_table_loses_is_listed_and_the_rest_is_there() {
             .losses
             .iter()
             .filter_map(|loss| match &loss.part {
-                LostPart::Value { key } => Some(key.as_slice()),
+                LostPart::Value { key, .. } => Some(key.as_slice()),
                 _ => None,
             })
             .collect();

@@ -1,0 +1,320 @@
+//! `Layout::Clustered`: values that are alike lie side by side, compressed one against another.
+//!
+//! Values gather in a window. Once it is full, or there are no more, it is planned as a whole (see
+//! [`crate::cluster`]): frames come out in the plan's order, a base right before its followers.
+//! What has no base and serves as none is packed into frames that it shares, up to a size.
+//!
+//! The window holds copies: a value may be a slice of something much larger, which would stay in
+//! memory with it. It is full once its values, with what each costs besides, take `window_bytes`;
+//! its sketches come on top.
+
+use bytes::Bytes;
+
+use super::{BaseFrame, FrameSink, RawFrame};
+use crate::cluster::{self, ClusterPlan, Clusterer};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::ClusterOptions;
+use crate::table::key_block::FramePlace;
+
+/// What a value costs in a window beyond its bytes: its handle, its place, its share of the plan.
+const VALUE_BYTES: usize = 64;
+
+/// Fills windows, and writes them.
+#[derive(Debug)]
+pub(crate) struct ClusteredWriter {
+    options: ClusterOptions,
+    /// Whether frames are compressed: without that, bases help nobody.
+    compressed: bool,
+    window_bytes_max: usize,
+    clusterer: Clusterer,
+    window: Vec<Bytes>,
+    window_bytes: usize,
+    /// Of all values so far; those of the window come last, and name no frame yet.
+    places: Vec<FramePlace>,
+}
+
+impl ClusteredWriter {
+    pub(crate) fn new(options: ClusterOptions, compressed: bool) -> Self {
+        Self {
+            options,
+            compressed,
+            window_bytes_max: options.window_bytes as usize,
+            clusterer: clusterer(&options),
+            window: Vec::new(),
+            window_bytes: 0,
+            places: Vec::new(),
+        }
+    }
+
+    /// Makes windows smaller than the options say, where memory is short.
+    pub(crate) fn limit_window(&mut self, bytes: usize) {
+        self.window_bytes_max = self.window_bytes_max.min(bytes);
+    }
+
+    pub(crate) fn add(&mut self, value: &[u8], sink: &mut dyn FrameSink) -> Result<()> {
+        let len = u32::try_from(value.len()).map_err(|_| Error::limit("value exceeds 4 GiB"))?;
+        let bytes = value.len() + VALUE_BYTES;
+        if !self.window.is_empty() && self.window_bytes + bytes > self.window_bytes_max {
+            self.write_window(sink)?;
+        }
+        self.places.push(FramePlace {
+            frame: 0,
+            offset: 0,
+            len,
+        });
+        if self.compressed {
+            self.clusterer.add(value);
+        }
+        self.window.push(Bytes::copy_from_slice(value));
+        self.window_bytes += bytes;
+        Ok(())
+    }
+
+    fn write_window(&mut self, sink: &mut dyn FrameSink) -> Result<()> {
+        let values = std::mem::take(&mut self.window);
+        self.window_bytes = 0;
+        let clusterer = std::mem::replace(&mut self.clusterer, clusterer(&self.options));
+        let plan = if self.compressed {
+            clusterer.plan()
+        } else {
+            ClusterPlan {
+                order: (0..values.len() as u32).collect(),
+                base: vec![None; values.len()],
+            }
+        };
+        let first = self.places.len() - values.len();
+        let places = self.places.get_mut(first..).unwrap_or_default();
+        WindowWriter {
+            shared_bytes_max: self.options.shared_frame_bytes as usize,
+            is_base: bases(&plan),
+            frame_of_base: vec![None; values.len()],
+            placed: 0,
+            places,
+            values: &values,
+            shared: Vec::new(),
+            members: Vec::new(),
+        }
+        .write(&plan, sink)
+    }
+
+    pub(crate) fn finish(mut self, sink: &mut dyn FrameSink) -> Result<Vec<FramePlace>> {
+        if !self.window.is_empty() {
+            self.write_window(sink)?;
+        }
+        Ok(self.places)
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.window_bytes
+            + self.clusterer.memory_bytes()
+            + self.places.capacity() * size_of::<FramePlace>()
+    }
+}
+
+fn clusterer(options: &ClusterOptions) -> Clusterer {
+    Clusterer::new(cluster::ClusterOptions {
+        sketch_entries_max: options.sketch_entries_max,
+        saved_bytes_per_1000_decoded: options.saved_bytes_per_1000_decoded,
+    })
+}
+
+/// Which values serve as a base.
+fn bases(plan: &ClusterPlan) -> Vec<bool> {
+    let mut is_base = vec![false; plan.base.len()];
+    for base in plan.base.iter().flatten() {
+        if let Some(is_base) = is_base.get_mut(*base as usize) {
+            *is_base = true;
+        }
+    }
+    is_base
+}
+
+/// Hands out the frames of one window.
+struct WindowWriter<'a> {
+    values: &'a [Bytes],
+    places: &'a mut [FramePlace],
+    shared_bytes_max: usize,
+    is_base: Vec<bool>,
+    /// The ordinal of each base that was handed out.
+    frame_of_base: Vec<Option<u32>>,
+    placed: usize,
+    /// The frame being filled with values that stand neither alone nor in a cluster.
+    shared: Vec<u8>,
+    members: Vec<usize>,
+}
+
+impl WindowWriter<'_> {
+    fn write(mut self, plan: &ClusterPlan, sink: &mut dyn FrameSink) -> Result<()> {
+        for &index in &plan.order {
+            let index = index as usize;
+            let base = plan.base.get(index).copied().flatten();
+            self.write_value(index, base, sink)?;
+        }
+        self.close_shared(sink)?;
+        if self.placed == self.values.len() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Failed,
+            format!(
+                "the plan of a window places {} of {} values",
+                self.placed,
+                self.values.len()
+            ),
+        ))
+    }
+
+    fn write_value(
+        &mut self,
+        index: usize,
+        base: Option<u32>,
+        sink: &mut dyn FrameSink,
+    ) -> Result<()> {
+        let Some(value) = self.values.get(index) else {
+            return Err(Error::new(
+                ErrorKind::Failed,
+                "the plan of a window names a value that is not in it",
+            ));
+        };
+        let is_base = self.is_base.get(index).copied().unwrap_or_default();
+        let base = base.and_then(|base| {
+            let base = base as usize;
+            Some(BaseFrame {
+                ordinal: self.frame_of_base.get(base).copied().flatten()?,
+                bytes: self.values.get(base)?.clone(),
+            })
+        });
+        if base.is_none() && !is_base && value.len() < self.shared_bytes_max {
+            return self.share(index, value, sink);
+        }
+        let has_base = base.is_some();
+        let ordinal = sink.push(RawFrame {
+            bytes: value.clone(),
+            value_lens: vec![value.len() as u32],
+            base,
+        })?;
+        if is_base
+            && !has_base
+            && let Some(frame) = self.frame_of_base.get_mut(index)
+        {
+            *frame = Some(ordinal);
+        }
+        self.place(index, ordinal, None);
+        Ok(())
+    }
+
+    fn place(&mut self, index: usize, frame: u32, offset: Option<u32>) {
+        if let Some(place) = self.places.get_mut(index) {
+            place.frame = frame;
+            place.offset = offset.unwrap_or(place.offset);
+            self.placed += 1;
+        }
+    }
+
+    fn share(&mut self, index: usize, value: &[u8], sink: &mut dyn FrameSink) -> Result<()> {
+        if let Some(place) = self.places.get_mut(index) {
+            place.offset = self.shared.len() as u32;
+        }
+        self.shared.extend_from_slice(value);
+        self.members.push(index);
+        if self.shared.len() >= self.shared_bytes_max {
+            self.close_shared(sink)?;
+        }
+        Ok(())
+    }
+
+    fn close_shared(&mut self, sink: &mut dyn FrameSink) -> Result<()> {
+        let members = std::mem::take(&mut self.members);
+        if members.is_empty() {
+            return Ok(());
+        }
+        let lens = members.iter().filter_map(|&member| self.values.get(member));
+        let ordinal = sink.push(RawFrame {
+            value_lens: lens.map(|value| value.len() as u32).collect(),
+            bytes: Bytes::from(std::mem::take(&mut self.shared)),
+            base: None,
+        })?;
+        for member in members {
+            self.place(member, ordinal, None);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Frames(Vec<(Bytes, Option<u32>)>);
+
+    impl FrameSink for Frames {
+        fn push(&mut self, frame: RawFrame) -> Result<u32> {
+            let lens: u32 = frame.value_lens.iter().sum();
+            assert_eq!(lens as usize, frame.bytes.len());
+            let base = frame.base.map(|base| {
+                assert_eq!(self.0[base.ordinal as usize].0, base.bytes);
+                assert_eq!(self.0[base.ordinal as usize].1, None);
+                base.ordinal
+            });
+            self.0.push((frame.bytes, base));
+            Ok(self.0.len() as u32 - 1)
+        }
+    }
+
+    fn file(subject: &str, version: u32) -> Bytes {
+        let lines = (0..120).map(|line| {
+            let mark = if line == 60 { version } else { 0 };
+            format!(
+                "fn {subject}_{line}(a: u{line}) -> {subject}{mark} {{ {} }}\n",
+                line * line
+            )
+        });
+        lines.collect::<String>().into()
+    }
+
+    fn write(values: &[Bytes], options: ClusterOptions) -> (Frames, Vec<FramePlace>) {
+        let mut frames = Frames::default();
+        let mut writer = ClusteredWriter::new(options, true);
+        for value in values {
+            writer.add(value, &mut frames).unwrap();
+        }
+        let places = writer.finish(&mut frames).unwrap();
+        for (value, place) in values.iter().zip(&places) {
+            let (frame, _) = &frames.0[place.frame as usize];
+            assert_eq!(&frame[place.offset as usize..place.end() as usize], value);
+        }
+        (frames, places)
+    }
+
+    #[test]
+    fn what_is_alike_lies_side_by_side_and_small_values_share() {
+        let mut values = Vec::new();
+        for version in 0..3 {
+            for subject in ["parser", "matrix"] {
+                values.push(file(subject, version));
+            }
+            values.push(Bytes::from(format!("short {version}")));
+        }
+        let (frames, places) = write(&values, ClusterOptions::default());
+        let followers = frames.0.iter().filter(|(_, base)| base.is_some()).count();
+        assert_eq!((frames.0.len(), followers), (7, 4));
+        for (ordinal, (_, base)) in frames.0.iter().enumerate() {
+            assert!(base.is_none_or(|base| ordinal as u32 - base <= 2));
+        }
+        let shared = [2, 5, 8].map(|short| places[short].frame);
+        assert_eq!(shared, [shared[0]; 3]);
+    }
+
+    #[test]
+    fn no_base_is_sought_beyond_the_window() {
+        let values: Vec<Bytes> = (0..4).map(|version| file("parser", version)).collect();
+        let options = ClusterOptions {
+            window_bytes: 1 << 10,
+            ..ClusterOptions::default()
+        };
+        let (frames, _) = write(&values, options);
+        assert_eq!(frames.0.len(), 4);
+        assert!(frames.0.iter().all(|(_, base)| base.is_none()));
+    }
+}
