@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
-use ppc_engine::{Compression, Layout, TableOptions, describe_store};
+use clap::{Args, ValueEnum};
+use ppc_engine::{ClusterOptions, Compression, Layout, TableOptions, describe_store};
 use ppc_store::archive::{
     Archive, ArchiveOptions, BLOCK_BYTES_DEFAULT, CONTENTS, Selection, ZSTD_LEVEL_DEFAULT,
 };
@@ -107,6 +107,15 @@ impl SelectionArgs {
     }
 }
 
+/// How files are put together in a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutName {
+    /// Neighbours fill blocks
+    Blocks,
+    /// Files that are alike lie side by side, each compressed against at most one other
+    Clustered,
+}
+
 /// How contents are stored. What is not given stays as the store has it.
 #[derive(Debug, Args)]
 pub(crate) struct StoringArgs {
@@ -114,6 +123,10 @@ pub(crate) struct StoringArgs {
     /// store has 6
     #[arg(long, value_name = "LEVEL", allow_negative_numbers = true)]
     zstd_level: Option<i32>,
+    /// How files are put together: clustered is smaller and takes more memory to import; a new
+    /// store has blocks
+    #[arg(long, value_enum, value_name = "LAYOUT")]
+    layout: Option<LayoutName>,
     /// Bytes compressed together, 1KiB to 16MiB: larger is smaller and slower to get; a new
     /// store has 64KiB
     #[arg(long, value_name = "SIZE")]
@@ -127,13 +140,38 @@ pub(crate) struct StoringArgs {
 impl StoringArgs {
     /// How to store contents in `store`, if anything about it was said.
     pub(crate) fn contents(&self, store: &Path) -> Result<Option<TableOptions>, Failure> {
-        if self.zstd_level.is_none() && self.block_size.is_none() && self.dictionary.is_none() {
+        let said = [
+            self.zstd_level.is_some(),
+            self.layout.is_some(),
+            self.block_size.is_some(),
+            self.dictionary.is_some(),
+        ];
+        if !said.contains(&true) {
             return Ok(None);
+        }
+        if self.layout == Some(LayoutName::Clustered) && self.block_size.is_some() {
+            return Err(Failure::Usage(
+                "--block-size is for blocks, and must not stand beside --layout clustered"
+                    .to_owned(),
+            ));
         }
         let mut options = stored_options(store)
             .unwrap_or_else(|| TableOptions::blocks(ZSTD_LEVEL_DEFAULT, BLOCK_BYTES_DEFAULT));
         if let Some(level) = self.zstd_level {
             options.compression = Compression::Zstd { level };
+        }
+        match (self.layout, options.layout) {
+            (Some(LayoutName::Blocks), Layout::Blocks { .. })
+            | (Some(LayoutName::Clustered), Layout::Clustered(_))
+            | (None, _) => {}
+            (Some(LayoutName::Blocks), _) => {
+                options.layout = Layout::Blocks {
+                    bytes: BLOCK_BYTES_DEFAULT,
+                };
+            }
+            (Some(LayoutName::Clustered), _) => {
+                options.layout = Layout::Clustered(ClusterOptions::default());
+            }
         }
         if let Some(ByteSize(bytes)) = self.block_size {
             let bytes = u32::try_from(bytes)

@@ -210,6 +210,14 @@ fn what_is_not_said_of_storing_stays_as_it_is() {
     assert_eq!(quick, expected("blocks of 8.00 KiB", "zstd 1", true));
     let none = layout(&["--dictionary", "0"]);
     assert_eq!(none, expected("blocks of 8.00 KiB", "zstd 1", false));
+    let clusters = "clustered in windows of 64.0 MiB";
+    let clustered = layout(&["--layout", "clustered"]);
+    assert_eq!(clustered, expected(clusters, "zstd 1", false));
+    let dense = layout(&["--zstd-level", "3"]);
+    assert_eq!(dense, expected(clusters, "zstd 3", false));
+    succeed(args([&"verify", &scene.store()]));
+    let blocks = layout(&["--layout", "blocks"]);
+    assert_eq!(blocks, expected("blocks of 64.0 KiB", "zstd 3", false));
 }
 
 #[test]

@@ -141,6 +141,7 @@ fn nonsense_options_are_usage_errors() {
         ("--block-size", "1"),
         ("--block-size", "1GiB"),
         ("--zstd-level", "99"),
+        ("--layout=clustered", "--block-size=4KiB"),
         ("--dictionary", "2MiB"),
         ("--dictionary", "1TiB"),
     ] {
