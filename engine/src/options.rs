@@ -160,7 +160,7 @@ pub struct ClusterOptions {
     pub sketch_entries_max: u32,
     /// Stored bytes that a base must be expected to save for each thousand of its own bytes, which
     /// each get of a follower decodes. Higher: fewer and shorter bases, faster gets, larger tables.
-    /// Up to 10,000. Default 100.
+    /// Up to 10,000. Default 25.
     pub saved_bytes_per_1000_decoded: u32,
 }
 
@@ -170,7 +170,7 @@ impl Default for ClusterOptions {
             window_bytes: 64 * MIB as u32,
             shared_frame_bytes: 8 * KIB as u32,
             sketch_entries_max: 64,
-            saved_bytes_per_1000_decoded: 100,
+            saved_bytes_per_1000_decoded: 25,
         }
     }
 }
