@@ -201,6 +201,9 @@ impl TableIter {
         self.load(index)?;
         let block = KeyBlock::new(self.block_bytes()?)?;
         let mut walk = block.walk_from(block.restart_count() - 1)?;
+        if !self.step(&mut walk)? {
+            return Err(Error::corruption("the key block ends before its last entry"));
+        }
         let mut last = walk;
         while self.step(&mut walk)? {
             last = walk;
@@ -252,10 +255,15 @@ impl TableIter {
             }
         }
         let mut walk = block.walk_from(low)?;
-        while walk.position < until {
-            if !self.step(&mut walk)? {
-                break;
-            }
+        let mut stepped = false;
+        while walk.position < until && self.step(&mut walk)? {
+            stepped = true;
+        }
+        if !stepped {
+            // Standing still would be walking back for ever.
+            return Err(Error::corruption(
+                "no restart point lies before an entry of the key block",
+            ));
         }
         self.stand(walk)
     }

@@ -168,6 +168,23 @@ fn read_repaired(mut bytes: Vec<u8>) {
     fuzzing::read_everything(&vfs, path, SeqNo::ZERO);
 }
 
+/// A first restart point that led behind the first entry made a walk back stand still for ever.
+#[test]
+fn restart_points_behind_their_entries_end_a_walk_back() {
+    let good = build(&entries(), &[], &options()[1], 1).unwrap();
+    let reader = good.open(ReadMode::Pread, 0).unwrap();
+    let end = reader.index().unwrap().extent(0).unwrap().end as usize;
+    let bytes = good.bytes();
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let first = end - 4 - 4 * word(end - 4) as usize;
+    assert_eq!(word(first), 0);
+    for offset in 1..200 {
+        let mut bad = bytes.clone();
+        bad[first] = offset;
+        read_repaired(bad);
+    }
+}
+
 proptest! {
     #[test]
     fn scattered_damage_behind_right_checksums_is_survived(
