@@ -14,7 +14,10 @@ const NEIGHBOURS: usize = 12;
 /// Of a piece that many values have: those spread over the order of lengths.
 const HUBS: usize = 8;
 /// Candidates that are compared sketch by sketch.
-const COMPARED_MAX: usize = 32;
+const COMPARED_MAX: usize = 16;
+
+/// A piece that occurs in this many of 64 regions of the window is common.
+const REGIONS_COMMON: u32 = 16;
 
 /// Values beyond these, the shortest, are not indexed.
 const RANKED_MAX: usize = 1 << RANK_BITS;
@@ -65,7 +68,8 @@ pub(super) struct Lookup {
 }
 
 impl Index {
-    pub(super) fn new(sketches: &Sketches) -> Self {
+    /// Indexes the sketches, and lowers the weight of what is common among them.
+    pub(super) fn new(sketches: &mut Sketches) -> Self {
         let mut by_rank: Vec<u32> = (0..sketches.len() as u32).collect();
         by_rank.sort_by_key(|&value| std::cmp::Reverse(sketches.get(value).value_bytes));
         let mut pairs = Vec::with_capacity(sketches.entry_count());
@@ -83,12 +87,22 @@ impl Index {
             pieces: Vec::new(),
             shared: Vec::new(),
         };
+        let mut common = Vec::new();
+        let mut common_bytes = 0;
         for pairs in pairs.chunk_by(|a, b| a >> RANK_BITS == b >> RANK_BITS) {
             if pairs.len() > 1 {
                 index.push_piece(pairs);
+                if index.regions_of_last() >= REGIONS_COMMON {
+                    common.push(pairs[0] >> RANK_BITS);
+                    common_bytes += piece_bytes(pairs[0] >> RANK_BITS) * pairs.len() as u64;
+                }
             }
         }
         drop(pairs);
+        // More than a dictionary can hold, where all values are versions of a few.
+        if common_bytes <= sketches.sketched_bytes() / 2 {
+            sketches.lower(&common, PIECE_BITS);
+        }
         index.list_pieces_by_rank();
         index
     }
@@ -101,6 +115,22 @@ impl Index {
         });
         self.postings
             .extend(pairs.iter().map(|pair| (pair & RANK_MASK) as u32));
+    }
+
+    /// In how many regions of the window, in key order, the last piece occurs.
+    fn regions_of_last(&self) -> u32 {
+        let Some(piece) = self.pieces.last() else {
+            return 0;
+        };
+        if piece.count < REGIONS_COMMON {
+            return 0;
+        }
+        let mut regions = 0_u64;
+        for &rank in &self.postings[piece.first_posting as usize..] {
+            let value = u64::from(self.by_rank[rank as usize]);
+            regions |= 1 << (value * u64::from(u64::BITS) / self.by_rank.len() as u64);
+        }
+        regions.count_ones()
     }
 
     /// Turns postings round, rare pieces first.

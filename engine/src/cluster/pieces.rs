@@ -5,8 +5,7 @@
 //! where its content says so: minified and binary files have no lines to speak of, and pieces at
 //! fixed offsets would all change when a byte is inserted.
 
-/// Shorter lines are left out, unless a value has no others: `}`, `else:` and the like are
-/// everywhere and save nothing.
+/// Shorter lines are left out: `}`, `else:` and the like are everywhere and save nothing.
 pub(super) const PIECE_BYTES_MIN: usize = 6;
 /// Longer lines are cut.
 pub(super) const PIECE_BYTES_MAX: usize = 256;

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// No base.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 /// How often a value's gain is computed again before the value is given up as a base.
 const REVISIONS_MAX: u8 = 64;
 
@@ -37,7 +37,8 @@ impl Pairs {
         self.ends.push(self.bases.len() as u32);
     }
 
-    fn of(&self, follower: u32) -> &[Gain] {
+    /// Bases of a follower, best first.
+    pub(super) fn of(&self, follower: u32) -> &[Gain] {
         part(&self.bases, &self.ends, follower)
     }
 
@@ -88,8 +89,8 @@ struct Choice<'p> {
     work: u64,
 }
 
-/// For each value its base, if it has one; and the number of pairs looked at.
-pub(super) fn choose(pairs: &Pairs) -> (Vec<Option<u32>>, u64) {
+/// For each value its base, or [`NONE`]; and the number of pairs looked at.
+pub(super) fn choose(pairs: &Pairs) -> (Vec<u32>, u64) {
     let count = pairs.ends.len();
     let mut choice = Choice {
         by_follower: pairs,
@@ -100,8 +101,7 @@ pub(super) fn choose(pairs: &Pairs) -> (Vec<Option<u32>>, u64) {
     };
     choice.take_best();
     choice.dissolve();
-    let bases = choice.chosen.iter();
-    let bases = bases.map(|gain| (gain.of != NONE).then_some(gain.of));
+    let bases = choice.chosen.iter().map(|gain| gain.of);
     (bases.collect(), choice.work)
 }
 

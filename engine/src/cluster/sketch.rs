@@ -11,6 +11,10 @@ use super::pieces::for_each_piece;
 /// An entry's low bits hold its piece's length, the others its hash: entries sort by hash.
 const LENGTH_BITS: u32 = 10;
 const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
+/// A common piece counts for this part of its bytes: a dictionary has it too.
+const COMMON_DIVISOR: u64 = 4;
+/// Bits of the number of a place in the filter for common pieces.
+const FILTER_BITS: u32 = 20;
 /// Entries gathered, as a multiple of those kept, before the largest are thrown out.
 const SLACK: usize = 3;
 
@@ -88,6 +92,11 @@ impl Sketches {
         self.entries.len()
     }
 
+    /// Bytes of the pieces of all entries.
+    pub(super) fn sketched_bytes(&self) -> u64 {
+        self.entries.iter().map(|&entry| piece_bytes(entry)).sum()
+    }
+
     pub(super) fn get(&self, index: u32) -> Sketch<'_> {
         let index = index as usize;
         let extent = self.of_values[index];
@@ -107,6 +116,37 @@ impl Sketches {
         }
     }
 
+    /// Lowers the weight of the entries whose low bits are among `common`, which is ascending.
+    pub(super) fn lower(&mut self, common: &[u64], bits: u32) {
+        let mut may_be = vec![0_u64; 1 << (FILTER_BITS - 6)];
+        let place = |entry: u64| (entry >> LENGTH_BITS) as usize & ((1 << FILTER_BITS) - 1);
+        for &low in common {
+            let place = place(low);
+            may_be[place / 64] |= 1 << (place % 64);
+        }
+        let mut start = 0;
+        for extent in &mut self.of_values {
+            let (mut before, mut after) = (0, 0);
+            for entry in &mut self.entries[start..extent.end] {
+                let bytes = piece_bytes(*entry);
+                let place = place(*entry);
+                before += bytes;
+                let mut weight = bytes;
+                if may_be[place / 64] & 1 << (place % 64) != 0
+                    && common.binary_search(&low_bits(*entry, bits)).is_ok()
+                {
+                    weight = bytes / COMMON_DIVISOR;
+                    *entry = *entry & !LENGTH_MASK | weight;
+                }
+                after += weight;
+            }
+            if before > 0 {
+                extent.distinct_bytes = (u64::from(extent.distinct_bytes) * after / before) as u32;
+            }
+            start = extent.end;
+        }
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<u64>() + self.of_values.capacity() * size_of::<Extent>()
     }
@@ -118,16 +158,17 @@ impl Sketch<'_> {
     pub(super) fn bytes_shared_with(&self, base: &Sketch<'_>) -> u32 {
         let known_to = self.known_to.min(base.known_to);
         let (mut shared, mut seen) = (0_u64, 0_u64);
-        let mut of_base = base.entries.iter().copied().peekable();
+        let mut at = 0;
         for &entry in self.entries {
             if entry > known_to {
                 break;
             }
-            let bytes = piece_bytes(entry);
-            seen += bytes;
-            while of_base.next_if(|other| *other < entry).is_some() {}
-            if of_base.peek() == Some(&entry) {
-                shared += bytes;
+            while base.entries.get(at).is_some_and(|&other| other < entry) {
+                at += 1;
+            }
+            seen += piece_bytes(entry);
+            if base.entries.get(at) == Some(&entry) {
+                shared += piece_bytes(entry);
             }
         }
         match seen {

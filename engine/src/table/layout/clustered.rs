@@ -115,6 +115,7 @@ fn clusterer(options: &ClusterOptions) -> Clusterer {
     Clusterer::new(cluster::ClusterOptions {
         sketch_entries_max: options.sketch_entries_max,
         saved_bytes_per_1000_decoded: options.saved_bytes_per_1000_decoded,
+        depth_max: 1,
     })
 }
 
