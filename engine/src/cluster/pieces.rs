@@ -10,8 +10,10 @@ pub(super) const PIECE_BYTES_MIN: usize = 6;
 /// Longer lines are cut.
 pub(super) const PIECE_BYTES_MAX: usize = 256;
 
-/// A cut comes where this many low bits of the rolling hash are zero: once in 64 bytes.
+/// A cut comes where this many top bits of a hash of the eight bytes before are zero: once in 64.
 const CUT_BITS: u32 = 6;
+/// Spreads eight bytes to the top bits: 2^64 divided by the golden ratio.
+const HASH_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 /// No piece of a long line is shorter, but for its last.
 const CUT_BYTES_MIN: usize = 24;
 
@@ -55,36 +57,22 @@ fn for_each_in_line(line: &[u8], found: &mut impl FnMut(&[u8])) {
     }
 }
 
-/// Cuts a long line by a rolling hash over its last 64 bytes (a gear hash).
+/// Cuts a long line after every eight bytes whose hash says so.
 fn cut(line: &[u8], found: &mut impl FnMut(&[u8])) {
-    let mut start = 0;
-    let mut hash = 0_u64;
-    for (at, &byte) in line.iter().enumerate() {
-        hash = (hash << 1).wrapping_add(GEAR[usize::from(byte)]);
-        let len = at + 1 - start;
-        let is_cut = hash >> (u64::BITS - CUT_BITS) == 0 && len >= CUT_BYTES_MIN;
-        if is_cut || len == PIECE_BYTES_MAX {
-            found(&line[start..=at]);
-            start = at + 1;
-        }
+    let mut rest = line;
+    while rest.len() > CUT_BYTES_MIN {
+        let len_max = rest.len().min(PIECE_BYTES_MAX);
+        let first = CUT_BYTES_MIN - size_of::<u64>();
+        let windows = rest[first..len_max].windows(size_of::<u64>());
+        let len = windows
+            .map(|window| window.try_into().map_or(0, u64::from_le_bytes))
+            .position(|window| window.wrapping_mul(HASH_FACTOR) >> (u64::BITS - CUT_BITS) == 0)
+            .map_or(len_max, |at| at + CUT_BYTES_MIN);
+        let (piece, after) = rest.split_at(len);
+        found(piece);
+        rest = after;
     }
-    if start < line.len() {
-        found(&line[start..]);
+    if !rest.is_empty() {
+        found(rest);
     }
 }
-
-/// A random number for each byte (SplitMix64).
-static GEAR: [u64; 256] = {
-    let mut table = [0; 256];
-    let mut state = 0_u64;
-    let mut byte = 0;
-    while byte < table.len() {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        table[byte] = mixed ^ (mixed >> 31);
-        byte += 1;
-    }
-    table
-};

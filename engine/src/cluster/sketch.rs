@@ -140,9 +140,8 @@ impl Sketches {
                 }
                 after += weight;
             }
-            if before > 0 {
-                extent.distinct_bytes = (u64::from(extent.distinct_bytes) * after / before) as u32;
-            }
+            let lowered = (u64::from(extent.distinct_bytes) * after).checked_div(before);
+            extent.distinct_bytes = lowered.unwrap_or(0) as u32;
             start = extent.end;
         }
     }
