@@ -1,5 +1,5 @@
 //! The parts that a get, a build or a write consists of, each alone, over a made-up corpus: keys,
-//! hashes, frames by kind, filters, key blocks, memtables, the log, merges. Gets by block size and
+//! hashes, frames by kind, clusters, filters, key blocks, memtables, the log, merges. Gets by block size and
 //! multi-gets, which need a whole store, are in the bench `store`.
 //!
 //! `cargo bench -p ppc-bench --bench parts -- frame` runs a part.
@@ -10,7 +10,9 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use ppc_bench::corpus::{Corpus, CorpusOptions};
-use ppc_engine::benching::{Bytes, Filter, Frames, Log, Memtable, SortedKeys, hash_of_key, merge};
+use ppc_engine::benching::{
+    Bytes, Filter, Frames, Log, Memtable, Sketched, SortedKeys, hash_of_key, merge,
+};
 use ppc_engine::{Compression, FilterPolicy};
 use ppc_store::{HashKinds, Hashes, PpcKey, Sha1Git};
 use tempfile::TempDir;
@@ -163,6 +165,39 @@ fn frames(criterion: &mut Criterion) {
             }
         }
     }
+}
+
+/// What a clustered table does before it compresses: sketches, of lines or of pieces where there are
+/// no lines, and the plan of a window.
+fn clusters(criterion: &mut Criterion) {
+    let corpus = corpus();
+    let all: Vec<Bytes> = corpus.iter().map(|(_, content)| content.clone()).collect();
+    // Files of 20 KiB: neighbours joined, with and without their line ends.
+    let (mut joined, mut one_line) = (Vec::new(), Vec::new());
+    for chunk in raw_frames(&corpus, 20 * KIB) {
+        let minified: Vec<u8> = chunk.iter().map(|byte| byte.max(&b' ')).copied().collect();
+        one_line.push(Bytes::from(minified));
+        joined.push(chunk);
+    }
+    let mut group = criterion.benchmark_group("cluster");
+    for (name, values) in [
+        ("20 KiB of lines", &joined),
+        ("20 KiB in one line", &one_line),
+    ] {
+        let bytes = values.iter().map(Bytes::len).sum::<usize>();
+        group.throughput(Throughput::Bytes(bytes as u64));
+        group.bench_function(format!("sketch {name}"), |bencher| {
+            bencher.iter(|| black_box(Sketched::new(values).memory_bytes()));
+        });
+    }
+    group.throughput(Throughput::Bytes(bytes(&corpus)));
+    group.bench_function("plan", |bencher| {
+        bencher.iter_batched(
+            || Sketched::new(&all),
+            Sketched::plan,
+            BatchSize::LargeInput,
+        );
+    });
 }
 
 fn filters(criterion: &mut Criterion) {
@@ -330,6 +365,6 @@ fn append(log: &mut Log, entries: &[Entry], count: usize) {
 }
 
 criterion_group!(
-    parts, keys, hashes, frames, filters, key_blocks, memtable, merges, log
+    parts, keys, hashes, frames, clusters, filters, key_blocks, memtable, merges, log
 );
 criterion_main!(parts);

@@ -12,6 +12,7 @@ pub use bytes::Bytes;
 
 pub use crate::table::benching::{Filter, Frames, SortedKeys, hash_of_key};
 
+use crate::cluster::{ClusterOptions, Clusterer};
 use crate::error::Result;
 use crate::iter::InternalIterator;
 use crate::read::MergingIter;
@@ -107,6 +108,34 @@ pub fn merge(sources: &[Memtable]) -> Result<(usize, usize)> {
     Ok((count, bytes))
 }
 
+/// The values of a window, sketched for a clustered table.
+#[derive(Debug)]
+pub struct Sketched(Clusterer);
+
+impl Sketched {
+    /// Sketches values with the default options.
+    #[must_use]
+    pub fn new(values: &[Bytes]) -> Self {
+        let mut clusterer = Clusterer::new(ClusterOptions::default());
+        for value in values {
+            clusterer.add(value);
+        }
+        Self(clusterer)
+    }
+
+    /// Bytes that the sketches take.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
+
+    /// Plans the window; gives the number of values that have a base.
+    #[must_use]
+    pub fn plan(self) -> usize {
+        self.0.plan().base.iter().flatten().count()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +162,16 @@ mod tests {
             lengths.push(unit.len());
         }
         assert!(lengths.is_sorted_by(|a, b| a > b), "{lengths:?}");
+    }
+
+    #[test]
+    fn values_are_sketched_and_planned() {
+        let alike: Vec<Bytes> = (0..20)
+            .map(|n| [value(1), value(2), value(n)].concat().into())
+            .collect();
+        let sketched = Sketched::new(&alike);
+        assert!(sketched.memory_bytes() > 0);
+        assert!(sketched.plan() < 20);
     }
 
     #[test]
