@@ -1,4 +1,4 @@
-//! The PPC store: source code in a tenth of its bytes.
+//! The PPC store: source code in a sixth of its bytes.
 //!
 //! Contents live under [`PpcKey`]s, which put files of one extension and one name side by side, so
 //! that the engine's tables compress them together; they are found by [`Swhid`] as well.

@@ -1,4 +1,4 @@
-//! `ppc`: keep source code in a tenth of its bytes, and get any file of it back at once.
+//! `ppc`: keep source code in a sixth of its bytes, and get any file of it back at once.
 
 mod cli;
 

@@ -202,7 +202,9 @@ impl TableIter {
         let block = KeyBlock::new(self.block_bytes()?)?;
         let mut walk = block.walk_from(block.restart_count() - 1)?;
         if !self.step(&mut walk)? {
-            return Err(Error::corruption("the key block ends before its last entry"));
+            return Err(Error::corruption(
+                "the key block ends before its last entry",
+            ));
         }
         let mut last = walk;
         while self.step(&mut walk)? {

@@ -37,10 +37,10 @@ use clap::{Args, Parser, Subcommand};
 use failure::{EXIT_CODES_HELP, EXIT_USAGE, Failure};
 use output::Output;
 
-const ABOUT: &str = "Keep source code in a tenth of its bytes, and get any file of it back at once";
+const ABOUT: &str = "Keep source code in a sixth of its bytes, and get any file of it back at once";
 
 const LONG_ABOUT: &str = "\
-Keep source code in a tenth of its bytes, and get any file of it back at once.
+Keep source code in a sixth of its bytes, and get any file of it back at once.
 
 ppc keeps the contents of files in a STORE, a directory of compressed tables. Contents are stored \
 once, under the file name they were first seen with, and are found by SWHID (swh:1:cnt:...), by \
