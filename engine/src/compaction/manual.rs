@@ -150,6 +150,8 @@ fn compact_range(
         let scheduler = db.scheduler();
         let Some(ticket) = scheduler.begin_chosen(db, space, &options.cancel, None, &mut choose)?
         else {
+            // While it waited for another's job, this thread held the tables that it was to replace.
+            db.purge_obsolete();
             return Ok(());
         };
         let watch = ManualWatch {

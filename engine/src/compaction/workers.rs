@@ -117,10 +117,17 @@ fn compaction_work(db: &Arc<DbInner>, _retry: &mut Retry) -> Worked {
     let scheduler = db.scheduler();
     let ticket = match scheduler.next_job(db) {
         Next::Job(ticket) => ticket,
-        Next::At(retry) => return Worked::RetryAt(retry),
-        Next::Nothing => {
-            scheduler.release_hopeless_writers(db);
-            return Worked::Idle;
+        none => {
+            if matches!(none, Next::Nothing) {
+                scheduler.release_hopeless_writers(db);
+            }
+            // While it looked for work here, this thread held tables that another may have wanted
+            // to remove.
+            db.purge_obsolete();
+            return match none {
+                Next::At(retry) => Worked::RetryAt(retry),
+                _ => Worked::Idle,
+            };
         }
     };
     // A second job may run beside this one.
