@@ -3,10 +3,14 @@
 //! [`DbOptions`] belong to one opening of a store. [`KeyspaceOptions`] belong to a keyspace: they
 //! are persisted in the manifest when the keyspace is created, and checked on open.
 
+mod layout_codec;
+
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::vfs::{DiskVfs, Vfs};
+
+pub(crate) use layout_codec::{put_layout, take_layout, unknown, unzigzag, zigzag};
 
 /// Number of tree levels: L0 and six sorted levels.
 pub const LEVEL_COUNT: usize = 7;
@@ -14,6 +18,13 @@ pub const LEVEL_COUNT: usize = 7;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 const GIB: u64 = 1 << 30;
+
+/// zstd's levels.
+const LEVEL_MIN: i64 = -131_072;
+const LEVEL_MAX: i64 = 22;
+
+/// Bases before a value that readers take.
+const DEPTH_MAX: u32 = 1;
 
 /// How far a write must have got before the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -123,6 +134,15 @@ impl DbOptions {
     }
 }
 
+fn within(name: &str, value: i64, min: i64, max: i64) -> Result<()> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::invalid_input(format!(
+        "{name} is {value}; it must lie between {min} and {max}"
+    )))
+}
+
 /// How a table turns values into frames (design: Permute, Partition, Compress). The writer and the
 /// reader of a layout sit behind one interface in `table::layout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -162,6 +182,21 @@ pub struct ClusterOptions {
     /// each get of a follower decodes. Higher: fewer and shorter bases, faster gets, larger tables.
     /// Up to 10,000. Default 25.
     pub saved_bytes_per_1000_decoded: u32,
+    /// Bases that a get may have to decode before a value. 0 for none: values are compressed with
+    /// the dictionary alone, and stay in key order. At most 1, the default.
+    pub depth_max: u32,
+    /// zstd level of values that have a base, where it is below the table's own, which goes for all
+    /// others. Those are most of what is stored, and gain more by a higher one. From -131,072 to
+    /// 22. Default 3.
+    pub follower_level: i32,
+    /// Bytes of a value with all before it in the base from which on zstd looks for far matches as
+    /// well (long-distance matching): its other tables forget the begin of a long base. From 1 KiB
+    /// to 2 GiB, which is as good as never. Default 256 KiB.
+    pub long_distance_bytes: u32,
+    /// Length of such matches, at least. Below 64 they are looked for in steps of about half of it,
+    /// which is slower and finds more; else as seldom as zstd does by itself. From 4 to 4096.
+    /// Default 64.
+    pub long_distance_match_bytes: u32,
 }
 
 impl Default for ClusterOptions {
@@ -171,7 +206,61 @@ impl Default for ClusterOptions {
             shared_frame_bytes: 8 * KIB as u32,
             sketch_entries_max: 64,
             saved_bytes_per_1000_decoded: 25,
+            depth_max: 1,
+            follower_level: 3,
+            long_distance_bytes: 256 * KIB as u32,
+            long_distance_match_bytes: 64,
         }
+    }
+}
+
+impl ClusterOptions {
+    fn validate(&self) -> Result<()> {
+        let saved = self.saved_bytes_per_1000_decoded;
+        let far = self.long_distance_bytes;
+        for (name, value, min, max) in [
+            (
+                "window_bytes",
+                self.window_bytes.into(),
+                KIB as i64,
+                GIB as i64,
+            ),
+            (
+                "shared_frame_bytes",
+                self.shared_frame_bytes.into(),
+                0,
+                MIB as i64,
+            ),
+            (
+                "sketch_entries_max",
+                self.sketch_entries_max.into(),
+                8,
+                1024,
+            ),
+            ("saved_bytes_per_1000_decoded", saved.into(), 0, 10_000),
+            ("depth_max", self.depth_max.into(), 0, DEPTH_MAX.into()),
+            (
+                "follower_level",
+                self.follower_level.into(),
+                LEVEL_MIN,
+                LEVEL_MAX,
+            ),
+            (
+                "long_distance_bytes",
+                far.into(),
+                KIB as i64,
+                2 * GIB as i64,
+            ),
+            (
+                "long_distance_match_bytes",
+                self.long_distance_match_bytes.into(),
+                4,
+                4096,
+            ),
+        ] {
+            within(name, value, min, max)?;
+        }
+        Ok(())
     }
 }
 
@@ -258,31 +347,14 @@ impl TableOptions {
 
     /// Fails on values outside the documented ranges, naming the option.
     pub fn validate(&self) -> Result<()> {
-        let within = |name: &str, value: i64, min: i64, max: i64| {
-            if (min..=max).contains(&value) {
-                return Ok(());
-            }
-            Err(Error::invalid_input(format!(
-                "{name} is {value}; it must lie between {min} and {max}"
-            )))
-        };
         match self.layout {
             Layout::Blocks { bytes } => {
                 within("block bytes", i64::from(bytes), KIB as i64, 16 * MIB as i64)?;
             }
-            Layout::Clustered(cluster) => {
-                let window = i64::from(cluster.window_bytes);
-                within("window_bytes", window, KIB as i64, GIB as i64)?;
-                let shared = i64::from(cluster.shared_frame_bytes);
-                within("shared_frame_bytes", shared, 0, MIB as i64)?;
-                let entries = i64::from(cluster.sketch_entries_max);
-                within("sketch_entries_max", entries, 8, 1024)?;
-                let saved = i64::from(cluster.saved_bytes_per_1000_decoded);
-                within("saved_bytes_per_1000_decoded", saved, 0, 10_000)?;
-            }
+            Layout::Clustered(cluster) => cluster.validate()?,
         }
         if let Compression::Zstd { level } = self.compression {
-            within("zstd level", i64::from(level), -131_072, 22)?;
+            within("zstd level", i64::from(level), LEVEL_MIN, LEVEL_MAX)?;
         }
         within(
             "dictionary_bytes",

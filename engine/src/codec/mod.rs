@@ -21,27 +21,65 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use self::zstd::Help;
+use self::zstd::{FarMatches, Help};
 use crate::error::Result;
-use crate::options::Compression;
+use crate::options::{ClusterOptions, Compression, Layout, TableOptions};
 use crate::table::{BASE_ORDINAL_BYTES, UnitCodec};
 
-/// A follower that takes no more than this share of its raw bytes is not compressed without its
-/// base as well: source code alone takes more than that and an eighth.
-const FOLLOWER_SURE_SHARE: usize = 6;
+/// A follower that takes no more than this share of its raw bytes, in percent, is not compressed
+/// without its base as well: source code alone takes more.
+const FOLLOWER_SURE_PERCENT: usize = 12;
 
 /// The frame whose raw bytes are the prefix of another.
 #[derive(Debug, Clone)]
 pub(crate) struct BaseFrame {
     pub(crate) ordinal: u32,
     pub(crate) bytes: Bytes,
+    /// Raw bytes that are decoded before a follower: its own, and those of the bases before it.
+    pub(crate) decoded_bytes: u64,
 }
 
 /// How the frames of one table are compressed.
 #[derive(Debug, Clone)]
 pub(crate) struct FrameCodec {
     pub(crate) compression: Compression,
+    pub(crate) followers: FollowerCodec,
     pub(crate) dictionary: Option<Arc<Dictionary>>,
+}
+
+/// How frames that have a base are compressed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FollowerCodec {
+    /// Never above the level of other frames.
+    level_max: i32,
+    /// Stored bytes that a base must save for each 2000 bytes that are decoded for it; else the
+    /// frame does without. Half of what was asked for when it was chosen: by then it was a guess.
+    saved_bytes_per_2000_decoded: u32,
+    /// Bytes of base and frame from which on far matches are looked for.
+    far_bytes_min: usize,
+    far_matches: FarMatches,
+}
+
+impl FollowerCodec {
+    fn new(options: &ClusterOptions) -> Self {
+        Self {
+            level_max: options.follower_level,
+            saved_bytes_per_2000_decoded: options.saved_bytes_per_1000_decoded,
+            far_bytes_min: options.long_distance_bytes as usize,
+            far_matches: FarMatches::of_at_least(options.long_distance_match_bytes),
+        }
+    }
+
+    fn help<'a>(&self, base: &'a BaseFrame, raw_len: usize) -> Help<'a> {
+        let is_far = base.bytes.len().saturating_add(raw_len) >= self.far_bytes_min;
+        Help::Base(&base.bytes, is_far.then_some(self.far_matches))
+    }
+
+    /// Whether a frame that takes `with` bytes with its base had better take `without`.
+    fn does_without(&self, base: &BaseFrame, with: usize, without: usize) -> bool {
+        let due = base.decoded_bytes * u64::from(self.saved_bytes_per_2000_decoded) / 2000;
+        without as u64 <= (with as u64).saturating_add(due)
+    }
 }
 
 /// A frame's stored bytes and how they came to be.
@@ -53,6 +91,19 @@ pub(crate) struct EncodedFrame {
 }
 
 impl FrameCodec {
+    /// As the options say, without a dictionary yet.
+    pub(crate) fn new(options: &TableOptions) -> Self {
+        let clusters = match options.layout {
+            Layout::Clustered(clusters) => clusters,
+            Layout::Blocks { .. } => ClusterOptions::default(),
+        };
+        Self {
+            compression: options.compression,
+            followers: FollowerCodec::new(&clusters),
+            dictionary: None,
+        }
+    }
+
     /// Compresses `raw`, or keeps it as it is where that saves less than an eighth.
     pub(crate) fn encode(&self, raw: Bytes) -> Result<EncodedFrame> {
         let raw_len = u32::try_from(raw.len())
@@ -83,8 +134,8 @@ impl FrameCodec {
         })
     }
 
-    /// Compresses `raw` with `base` as its prefix; without, where that is no more than an eighth
-    /// longer. Whoever reads the frame then has one less to decode.
+    /// Compresses `raw` with `base` as its prefix; without, where the base saves too little for what
+    /// it costs to decode.
     pub(crate) fn encode_follower(&self, raw: Bytes, base: &BaseFrame) -> Result<EncodedFrame> {
         let Compression::Zstd { level } = self.compression else {
             return self.encode(raw);
@@ -94,15 +145,17 @@ impl FrameCodec {
             return self.encode(raw);
         };
         let head = base.ordinal.to_le_bytes();
-        let help = Help::Base(&base.bytes);
+        let help = self.followers.help(base, raw.len());
+        let level = level.min(self.followers.level_max);
         let Some(stored) = zstd::encode(&raw, level, help, &head, compressed_max)? else {
             return self.encode(raw);
         };
         let raw_len = u32::try_from(raw.len())
             .map_err(|_| crate::error::Error::limit("frame exceeds 4 GiB"))?;
-        if stored.len() > raw.len() / FOLLOWER_SURE_SHARE {
+        if stored.len() > raw.len() / 100 * FOLLOWER_SURE_PERCENT {
             let alone = self.encode(raw)?;
-            if alone.stored.len() - alone.stored.len() / 8 <= stored.len() {
+            let lens = (stored.len(), alone.stored.len());
+            if self.followers.does_without(base, lens.0, lens.1) {
                 return Ok(alone);
             }
         }

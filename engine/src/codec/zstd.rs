@@ -24,9 +24,18 @@ thread_local! {
     static SCRATCH: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// What a context is set to, beyond what it never changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Settings {
+    level: i32,
+    /// 0 for the level's own.
+    window_log: u32,
+    far_matches: Option<FarMatches>,
+}
+
 struct Encoder {
     context: CCtx<'static>,
-    level: i32,
+    settings: Settings,
     /// Where frames are compressed to before they are copied out at their exact length.
     output: Vec<u8>,
 }
@@ -34,6 +43,11 @@ struct Encoder {
 impl Encoder {
     fn new(level: i32) -> Result<Self> {
         let mut context = CCtx::try_create().ok_or_else(out_of_memory)?;
+        let settings = Settings {
+            level,
+            window_log: 0,
+            far_matches: None,
+        };
         for parameter in [
             CParameter::Format(FrameFormat::Magicless),
             CParameter::ContentSizeFlag(false),
@@ -47,19 +61,52 @@ impl Encoder {
         }
         Ok(Self {
             context,
-            level,
+            settings,
             output: Vec::new(),
         })
     }
 
-    fn set_level(&mut self, level: i32) -> Result<()> {
-        if self.level != level {
-            self.context
-                .set_parameter(CParameter::CompressionLevel(level))
-                .map_err(|code| failure("set the compression level", code))?;
-            self.level = level;
+    fn set(&mut self, settings: Settings) -> Result<()> {
+        if self.settings == settings {
+            return Ok(());
         }
+        let far = settings.far_matches.unwrap_or_default();
+        for parameter in [
+            CParameter::CompressionLevel(settings.level),
+            CParameter::WindowLog(settings.window_log),
+            CParameter::EnableLongDistanceMatching(settings.far_matches.is_some()),
+            CParameter::LdmMinMatch(far.bytes_min),
+            CParameter::LdmHashRateLog(far.step_log),
+        ] {
+            self.context
+                .set_parameter(parameter)
+                .map_err(|code| failure("set up compression", code))?;
+        }
+        self.settings = settings;
         Ok(())
+    }
+}
+
+/// How matches beyond the reach of the level's own tables are found. The default is zstd's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct FarMatches {
+    /// 0 for zstd's own.
+    bytes_min: u32,
+    /// Logarithm of the distance at which they are looked for; 0 for zstd's own.
+    step_log: u32,
+}
+
+impl FarMatches {
+    /// Matches of this length and longer. Below zstd's own length, it looks twice for each.
+    pub(super) fn of_at_least(bytes: u32) -> Self {
+        const ZSTD_BYTES_MIN: u32 = 64;
+        Self {
+            bytes_min: bytes,
+            step_log: match bytes {
+                ZSTD_BYTES_MIN.. => 0,
+                _ => bytes.ilog2().max(2) - 1,
+            },
+        }
     }
 }
 
@@ -68,15 +115,33 @@ impl Encoder {
 pub(super) enum Help<'a> {
     None,
     Dictionary(&'a Dictionary),
-    /// The raw bytes of another frame.
-    Base(&'a [u8]),
+    /// The raw bytes of another frame, and whether to look for far matches in them.
+    Base(&'a [u8], Option<FarMatches>),
 }
 
-/// The window that reaches from the end of a frame of `raw_len` bytes to the begin of its base. At
-/// most what every zstd decoder grants: of a longer base its end helps.
+impl Help<'_> {
+    fn settings(&self, level: i32, raw_len: usize) -> Settings {
+        let (window_log, far_matches) = match self {
+            Self::Base(base, far_matches) => (window_log(base.len(), raw_len), *far_matches),
+            Self::None | Self::Dictionary(_) => (0, None),
+        };
+        Settings {
+            level,
+            window_log,
+            far_matches,
+        }
+    }
+}
+
+/// The window that reaches from the end of a frame of `raw_len` bytes to the begin of its base, as
+/// far as zstd goes: of a longer base its end helps.
 fn window_log(base_len: usize, raw_len: usize) -> u32 {
     const LOG_MIN: u32 = 10;
-    const LOG_MAX: u32 = 27;
+    const LOG_MAX: u32 = if cfg!(target_pointer_width = "64") {
+        31
+    } else {
+        30
+    };
     let bytes = base_len.saturating_add(raw_len).max(1);
     (usize::BITS - (bytes - 1).leading_zeros()).clamp(LOG_MIN, LOG_MAX)
 }
@@ -85,17 +150,15 @@ fn window_log(base_len: usize, raw_len: usize) -> u32 {
 struct Prefixed<'c>(&'c mut CCtx<'static>);
 
 impl<'c> Prefixed<'c> {
-    fn new(context: &'c mut CCtx<'static>, base: &[u8], raw_len: usize) -> Result<Self> {
+    fn new(context: &'c mut CCtx<'static>, base: &[u8]) -> Result<Self> {
         let lent = Self(context);
         // SAFETY: the context keeps a pointer to the base until the next compression has begun, or
         // another prefix is set, which the drop of the value returned here does, on unwinding too.
         // That value cannot outlive `base`'s borrow: it is local to `encode`, which holds the
         // borrow throughout.
         let base = unsafe { std::mem::transmute::<&[u8], &'static [u8]>(base) };
-        let log = CParameter::WindowLog(window_log(base.len(), raw_len));
         lent.0
-            .set_parameter(log)
-            .and_then(|_| lent.0.ref_prefix(base))
+            .ref_prefix(base)
             .map_err(|code| failure("use a base", code))?;
         Ok(lent)
     }
@@ -103,11 +166,9 @@ impl<'c> Prefixed<'c> {
 
 impl Drop for Prefixed<'_> {
     fn drop(&mut self) {
-        // Without an open frame, which a reset makes sure of, these cannot fail. A window of 0
-        // stands for the level's own.
+        // Without an open frame, which a reset makes sure of, this cannot fail.
         let _ = self.0.reset(ResetDirective::SessionOnly);
         let _ = self.0.ref_prefix(&[]);
-        let _ = self.0.set_parameter(CParameter::WindowLog(0));
     }
 }
 
@@ -154,13 +215,13 @@ pub(super) fn encode(
             Some(encoder) => encoder,
             None => slot.insert(Encoder::new(level)?),
         };
-        encoder.set_level(level)?;
+        encoder.set(help.settings(level, raw.len()))?;
         let output = &mut encoder.output;
         output.clear();
         output.reserve(stored_max);
         let outcome = match help {
             Help::None => encoder.context.compress2(output, raw),
-            Help::Base(base) => Prefixed::new(&mut encoder.context, base, raw.len())?
+            Help::Base(base, _) => Prefixed::new(&mut encoder.context, base)?
                 .0
                 .compress2(output, raw),
             Help::Dictionary(dictionary) => Borrowed::new(&mut encoder.context, dictionary, level)?

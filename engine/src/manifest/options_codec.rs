@@ -5,9 +5,7 @@
 //!           | level_multiplier v | tombstone_percent_trigger 1
 //! level   = layout | compression | dictionary_bytes v | filter 1 | key_block_bytes v
 //!           | inline_value_bytes_max v
-//! layout  = 1 bytes v                        blocks
-//!         | 2 window_bytes v | shared_frame_bytes v | sketch_entries_max v
-//!           | saved_bytes_per_1000_decoded v   clustered
+//! layout  = see `options::layout_codec`
 //! compression = 1                            none
 //!             | 2 level v (zigzag)           zstd
 //! filter  = 1 none | 2 fuse8 | 3 fuse16
@@ -17,15 +15,13 @@
 //! record's checksum has been verified by then.
 
 use crate::coding::{Cursor, put_varint};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::options::{
-    ClusterOptions, Compression, FilterPolicy, KeyspaceOptions, LEVEL_COUNT, Layout, TableOptions,
+    Compression, FilterPolicy, KeyspaceOptions, LEVEL_COUNT, TableOptions, put_layout, take_layout,
+    unknown, unzigzag, zigzag,
 };
 
 const VERSION: u8 = 1;
-
-const LAYOUT_BLOCKS: u8 = 1;
-const LAYOUT_CLUSTERED: u8 = 2;
 
 const COMPRESSION_NONE: u8 = 1;
 const COMPRESSION_ZSTD: u8 = 2;
@@ -50,7 +46,7 @@ pub(super) fn put_options(out: &mut Vec<u8>, options: &KeyspaceOptions) {
 pub(super) fn take_options(cursor: &mut Cursor<'_>) -> Result<KeyspaceOptions> {
     let version = cursor.u8("options version")?;
     if version != VERSION {
-        return Err(unknown("keyspace options version", version));
+        return Err(unknown("keyspace options version", version.into()));
     }
     let mut options = KeyspaceOptions::default();
     debug_assert_eq!(options.levels.len(), LEVEL_COUNT);
@@ -71,19 +67,7 @@ pub(super) fn take_options(cursor: &mut Cursor<'_>) -> Result<KeyspaceOptions> {
 }
 
 fn put_table_options(out: &mut Vec<u8>, options: &TableOptions) {
-    match options.layout {
-        Layout::Blocks { bytes } => {
-            out.push(LAYOUT_BLOCKS);
-            put_varint(out, u64::from(bytes));
-        }
-        Layout::Clustered(cluster) => {
-            out.push(LAYOUT_CLUSTERED);
-            put_varint(out, u64::from(cluster.window_bytes));
-            put_varint(out, u64::from(cluster.shared_frame_bytes));
-            put_varint(out, u64::from(cluster.sketch_entries_max));
-            put_varint(out, u64::from(cluster.saved_bytes_per_1000_decoded));
-        }
-    }
+    put_layout(out, options.layout);
     match options.compression {
         Compression::None => out.push(COMPRESSION_NONE),
         Compression::Zstd { level } => {
@@ -102,31 +86,20 @@ fn put_table_options(out: &mut Vec<u8>, options: &TableOptions) {
 }
 
 fn take_table_options(cursor: &mut Cursor<'_>) -> Result<TableOptions> {
-    let layout = match cursor.u8("layout")? {
-        LAYOUT_BLOCKS => Layout::Blocks {
-            bytes: cursor.varint_u32("block bytes")?,
-        },
-        LAYOUT_CLUSTERED => Layout::Clustered(ClusterOptions {
-            window_bytes: cursor.varint_u32("window_bytes")?,
-            shared_frame_bytes: cursor.varint_u32("shared_frame_bytes")?,
-            sketch_entries_max: cursor.varint_u32("sketch_entries_max")?,
-            saved_bytes_per_1000_decoded: cursor.varint_u32("saved_bytes_per_1000_decoded")?,
-        }),
-        other => return Err(unknown("layout", other)),
-    };
+    let layout = take_layout(cursor)?;
     let compression = match cursor.u8("compression")? {
         COMPRESSION_NONE => Compression::None,
         COMPRESSION_ZSTD => Compression::Zstd {
             level: unzigzag(cursor.varint_u32("zstd level")?),
         },
-        other => return Err(unknown("compression", other)),
+        other => return Err(unknown("compression", other.into())),
     };
     let dictionary_bytes = cursor.varint_u32("dictionary_bytes")?;
     let filter = match cursor.u8("filter")? {
         FILTER_NONE => FilterPolicy::None,
         FILTER_FUSE8 => FilterPolicy::Fuse8,
         FILTER_FUSE16 => FilterPolicy::Fuse16,
-        other => return Err(unknown("filter", other)),
+        other => return Err(unknown("filter", other.into())),
     };
     Ok(TableOptions {
         layout,
@@ -136,20 +109,4 @@ fn take_table_options(cursor: &mut Cursor<'_>) -> Result<TableOptions> {
         key_block_bytes: cursor.varint_u32("key_block_bytes")?,
         inline_value_bytes_max: cursor.varint_u32("inline_value_bytes_max")?,
     })
-}
-
-fn zigzag(value: i32) -> u64 {
-    u64::from(((value << 1) ^ (value >> 31)).cast_unsigned())
-}
-
-fn unzigzag(value: u32) -> i32 {
-    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
-}
-
-fn unknown(what: &str, code: u8) -> Error {
-    Error::new(
-        ErrorKind::Unsupported,
-        format!("{what} {code} is not known to this build"),
-    )
-    .with_remedy("open the store with the release that wrote it, or a newer one")
 }

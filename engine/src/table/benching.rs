@@ -10,7 +10,7 @@ use super::unit::{UnitHeader, UnitKind, open_unit};
 use super::values::decode_unit;
 use crate::codec::{Dictionary, FrameCodec, train};
 use crate::error::{Error, Result};
-use crate::options::{Compression, FilterPolicy};
+use crate::options::{Compression, FilterPolicy, TableOptions};
 use crate::types::{EntryKind, FileId, SeqNo};
 
 const FILE: FileId = FileId(1);
@@ -23,10 +23,10 @@ impl Frames {
     /// Frames of one compression, without a dictionary.
     #[must_use]
     pub fn new(compression: Compression) -> Self {
-        Self(FrameCodec {
+        Self(FrameCodec::new(&TableOptions {
             compression,
-            dictionary: None,
-        })
+            ..TableOptions::default()
+        }))
     }
 
     /// The same, with a dictionary of at most `dictionary_bytes` trained on these samples; none

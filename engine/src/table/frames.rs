@@ -6,9 +6,9 @@
 //! bounded by bytes: beyond them the caller takes the oldest result first, compressing it himself
 //! if no thread has begun.
 //!
-//! With a dictionary wanted, frames are held back until there are samples enough to train it, or
-//! no more frames; then all are compressed with it. It is written before the first frame, where a
-//! file cut short still has it. It is trained on what has no base: that is what it will serve.
+//! With a dictionary wanted for blocks, frames are held back until there are samples enough to train
+//! it, or no more frames; then all are compressed with it. The clustered layout trains its own. It is
+//! written before the first frame, where a file cut short still has it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::output::Output;
 use super::unit::{UnitCodec, UnitKind};
 use crate::codec::{CompressionPool, Dictionary, EncodedFrame, FrameCodec, Job, train};
 use crate::error::{Error, Result};
-use crate::options::{Compression, TableOptions};
+use crate::options::{Compression, Layout, TableOptions};
 
 /// Raw bytes that may be on their way for each thread, beyond one frame each.
 const IN_FLIGHT_BYTES_PER_THREAD: usize = 1 << 20;
@@ -96,15 +96,13 @@ pub(crate) struct ValueArea {
 
 impl FrameWriter {
     pub(crate) fn new(output: Output, options: &TableOptions, pool: &Arc<CompressionPool>) -> Self {
-        let wants_dictionary =
-            options.dictionary_bytes > 0 && options.compression != Compression::None;
+        let wants_dictionary = options.dictionary_bytes > 0
+            && options.compression != Compression::None
+            && matches!(options.layout, Layout::Blocks { .. });
         Self {
             output,
             pool: Arc::clone(pool),
-            codec: Arc::new(FrameCodec {
-                compression: options.compression,
-                dictionary: None,
-            }),
+            codec: Arc::new(FrameCodec::new(options)),
             sampling: wants_dictionary.then(|| Sampling {
                 dictionary_bytes: options.dictionary_bytes as usize,
                 ..Sampling::default()
@@ -184,14 +182,7 @@ impl FrameWriter {
             return Ok(());
         };
         if let Some(dictionary) = sampling.train() {
-            self.dictionary_section = Some(
-                self.output
-                    .section(UnitKind::Dictionary, dictionary.bytes())?,
-            );
-            self.codec = Arc::new(FrameCodec {
-                compression: self.codec.compression,
-                dictionary: Some(Arc::new(dictionary)),
-            });
+            self.set_dictionary(dictionary)?;
         }
         for frame in sampling.held {
             self.submit(frame)?;
@@ -235,13 +226,25 @@ impl FrameSink for FrameWriter {
         }
         Ok(ordinal)
     }
+
+    fn set_dictionary(&mut self, dictionary: Dictionary) -> Result<()> {
+        self.dictionary_section = Some(
+            self.output
+                .section(UnitKind::Dictionary, dictionary.bytes())?,
+        );
+        self.codec = Arc::new(FrameCodec {
+            dictionary: Some(Arc::new(dictionary)),
+            ..FrameCodec::clone(&self.codec)
+        });
+        Ok(())
+    }
 }
 
 impl Sampling {
     fn train(&self) -> Option<Dictionary> {
         let mut samples = Vec::with_capacity(self.bytes);
         let mut lengths = Vec::new();
-        for frame in self.held.iter().filter(|frame| frame.base.is_none()) {
+        for frame in &self.held {
             let mut rest: &[u8] = &frame.bytes;
             for &len in &frame.value_lens {
                 let (value, after) = rest.split_at_checked(len as usize)?;

@@ -5,8 +5,8 @@
 //! new format version; what a reader must not ignore needs one.
 
 use crate::coding::{Cursor, put_bytes, put_varint};
-use crate::error::{Error, Result};
-use crate::options::{ClusterOptions, Compression, FilterPolicy, Layout};
+use crate::error::Result;
+use crate::options::{Compression, FilterPolicy, Layout, put_layout, take_layout, unknown};
 use crate::types::{KeyspaceId, SeqNo};
 
 /// The keyspace that a table was written for.
@@ -146,7 +146,9 @@ impl TableProperties {
             put_varint(&mut bytes, tag);
             put_bytes(&mut bytes, value);
         };
-        section(TAG_LAYOUT, &encode_layout(self.layout));
+        let mut layout = Vec::new();
+        put_layout(&mut layout, self.layout);
+        section(TAG_LAYOUT, &layout);
         section(TAG_COMPRESSION, &encode_compression(self.compression));
         section(TAG_SMALLEST, &self.smallest);
         section(TAG_LARGEST, &self.largest);
@@ -196,7 +198,7 @@ impl TableProperties {
 
     fn set_bytes(&mut self, tag: u64, value: &[u8]) -> Result<()> {
         match tag {
-            TAG_LAYOUT => self.layout = decode_layout(value)?,
+            TAG_LAYOUT => self.layout = take_layout(&mut Cursor::new(value))?,
             TAG_COMPRESSION => self.compression = decode_compression(value)?,
             TAG_SMALLEST => self.smallest = value.to_vec(),
             TAG_LARGEST => self.largest = value.to_vec(),
@@ -224,40 +226,6 @@ fn decode_keyspace(bytes: &[u8]) -> Result<OwnerKeyspace> {
     })
 }
 
-fn encode_layout(layout: Layout) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    match layout {
-        Layout::Blocks { bytes: target } => {
-            bytes.push(1);
-            put_varint(&mut bytes, u64::from(target));
-        }
-        Layout::Clustered(cluster) => {
-            bytes.push(2);
-            put_varint(&mut bytes, u64::from(cluster.window_bytes));
-            put_varint(&mut bytes, u64::from(cluster.shared_frame_bytes));
-            put_varint(&mut bytes, u64::from(cluster.sketch_entries_max));
-            put_varint(&mut bytes, u64::from(cluster.saved_bytes_per_1000_decoded));
-        }
-    }
-    bytes
-}
-
-fn decode_layout(bytes: &[u8]) -> Result<Layout> {
-    let mut cursor = Cursor::new(bytes);
-    match cursor.u8("layout code")? {
-        1 => Ok(Layout::Blocks {
-            bytes: cursor.varint_u32("block bytes")?,
-        }),
-        2 => Ok(Layout::Clustered(ClusterOptions {
-            window_bytes: cursor.varint_u32("window_bytes")?,
-            shared_frame_bytes: cursor.varint_u32("shared_frame_bytes")?,
-            sketch_entries_max: cursor.varint_u32("sketch_entries_max")?,
-            saved_bytes_per_1000_decoded: cursor.varint_u32("saved_bytes_per_1000_decoded")?,
-        })),
-        other => Err(unsupported("layout", u64::from(other))),
-    }
-}
-
 fn encode_compression(compression: Compression) -> Vec<u8> {
     let mut bytes = Vec::new();
     match compression {
@@ -277,7 +245,7 @@ fn decode_compression(bytes: &[u8]) -> Result<Compression> {
         2 => Ok(Compression::Zstd {
             level: cursor.u32("compression level")?.cast_signed(),
         }),
-        other => Err(unsupported("compression", u64::from(other))),
+        other => Err(unknown("compression", u64::from(other))),
     }
 }
 
@@ -294,16 +262,8 @@ fn filter_from_code(code: u64) -> Result<FilterPolicy> {
         1 => Ok(FilterPolicy::None),
         2 => Ok(FilterPolicy::Fuse8),
         3 => Ok(FilterPolicy::Fuse16),
-        other => Err(unsupported("filter", other)),
+        other => Err(unknown("filter", other)),
     }
-}
-
-fn unsupported(what: &str, code: u64) -> Error {
-    Error::new(
-        crate::error::ErrorKind::Unsupported,
-        format!("table has {what} {code}, which this build does not know"),
-    )
-    .with_remedy("open the store with a newer build")
 }
 
 #[cfg(test)]

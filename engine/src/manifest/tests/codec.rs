@@ -21,12 +21,17 @@ fn any_table_options() -> impl Strategy<Value = TableOptions> {
         8u32..=1024,
         0u32..=10_000,
     );
-    let clustered = cluster.prop_map(|(window, shared, entries, saved)| {
+    let followers = (0u32..=1, -131_072i32..=22, 1024u32..=1 << 31, 4u32..=4096);
+    let clustered = (cluster, followers).prop_map(|(numbers, followers)| {
         Layout::Clustered(ClusterOptions {
-            window_bytes: window,
-            shared_frame_bytes: shared,
-            sketch_entries_max: entries,
-            saved_bytes_per_1000_decoded: saved,
+            window_bytes: numbers.0,
+            shared_frame_bytes: numbers.1,
+            sketch_entries_max: numbers.2,
+            saved_bytes_per_1000_decoded: numbers.3,
+            depth_max: followers.0,
+            follower_level: followers.1,
+            long_distance_bytes: followers.2,
+            long_distance_match_bytes: followers.3,
         })
     });
     let layout = prop_oneof![blocks, clustered];

@@ -96,6 +96,7 @@ impl BlocksWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::Dictionary;
 
     #[derive(Default)]
     struct Frames(Vec<Bytes>);
@@ -106,6 +107,10 @@ mod tests {
             assert_eq!(values as usize, frame.bytes.len());
             self.0.push(frame.bytes);
             Ok(self.0.len() as u32 - 1)
+        }
+
+        fn set_dictionary(&mut self, _: Dictionary) -> Result<()> {
+            panic!("blocks have their dictionary trained for them");
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Values gather in a window. Once it is full, or there are no more, it is planned as a whole (see
 //! [`crate::cluster`]): frames come out in the plan's order, a base right before its followers.
-//! What has no base and serves as none is packed into frames that it shares, up to a size.
+//! What has no base and serves as none is packed into frames that it shares, up to a size. The
+//! table's dictionary is trained on the first window, once it is known what has no base there.
 //!
 //! The window holds copies: a value may be a slice of something much larger, which would stay in
 //! memory with it. It is full once its values, with what each costs besides, take `window_bytes`;
@@ -10,6 +11,7 @@
 
 use bytes::Bytes;
 
+use super::samples::train_on_window;
 use super::{BaseFrame, FrameSink, RawFrame};
 use crate::cluster::{self, ClusterPlan, Clusterer};
 use crate::error::{Error, ErrorKind, Result};
@@ -23,8 +25,8 @@ const VALUE_BYTES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct ClusteredWriter {
     options: ClusterOptions,
-    /// Whether frames are compressed: without that, bases help nobody.
-    compressed: bool,
+    /// Of the dictionary that is yet to be trained; 0 for none.
+    dictionary_bytes: usize,
     window_bytes_max: usize,
     clusterer: Clusterer,
     window: Vec<Bytes>,
@@ -34,10 +36,10 @@ pub(crate) struct ClusteredWriter {
 }
 
 impl ClusteredWriter {
-    pub(crate) fn new(options: ClusterOptions, compressed: bool) -> Self {
+    pub(crate) fn new(options: ClusterOptions, dictionary_bytes: u32) -> Self {
         Self {
             options,
-            compressed,
+            dictionary_bytes: dictionary_bytes as usize,
             window_bytes_max: options.window_bytes as usize,
             clusterer: clusterer(&options),
             window: Vec::new(),
@@ -62,7 +64,7 @@ impl ClusteredWriter {
             offset: 0,
             len,
         });
-        if self.compressed {
+        if self.options.depth_max > 0 {
             self.clusterer.add(value);
         }
         self.window.push(Bytes::copy_from_slice(value));
@@ -74,7 +76,7 @@ impl ClusteredWriter {
         let values = std::mem::take(&mut self.window);
         self.window_bytes = 0;
         let clusterer = std::mem::replace(&mut self.clusterer, clusterer(&self.options));
-        let plan = if self.compressed {
+        let plan = if self.options.depth_max > 0 {
             clusterer.plan()
         } else {
             ClusterPlan {
@@ -82,12 +84,18 @@ impl ClusteredWriter {
                 base: vec![None; values.len()],
             }
         };
+        let dictionary_bytes = std::mem::take(&mut self.dictionary_bytes);
+        if dictionary_bytes > 0
+            && let Some(dictionary) = train_on_window(&values, &plan, dictionary_bytes)
+        {
+            sink.set_dictionary(dictionary)?;
+        }
         let first = self.places.len() - values.len();
         let places = self.places.get_mut(first..).unwrap_or_default();
         WindowWriter {
             shared_bytes_max: self.options.shared_frame_bytes as usize,
             is_base: bases(&plan),
-            frame_of_base: vec![None; values.len()],
+            base_frames: vec![None; values.len()],
             placed: 0,
             places,
             values: &values,
@@ -115,7 +123,7 @@ fn clusterer(options: &ClusterOptions) -> Clusterer {
     Clusterer::new(cluster::ClusterOptions {
         sketch_entries_max: options.sketch_entries_max,
         saved_bytes_per_1000_decoded: options.saved_bytes_per_1000_decoded,
-        depth_max: 1,
+        depth_max: options.depth_max,
     })
 }
 
@@ -136,8 +144,8 @@ struct WindowWriter<'a> {
     places: &'a mut [FramePlace],
     shared_bytes_max: usize,
     is_base: Vec<bool>,
-    /// The ordinal of each base that was handed out.
-    frame_of_base: Vec<Option<u32>>,
+    /// Of each base that was handed out, its ordinal and what is decoded where it is needed.
+    base_frames: Vec<Option<(u32, u64)>>,
     placed: usize,
     /// The frame being filled with values that stand neither alone nor in a cluster.
     shared: Vec<u8>,
@@ -180,25 +188,24 @@ impl WindowWriter<'_> {
         let is_base = self.is_base.get(index).copied().unwrap_or_default();
         let base = base.and_then(|base| {
             let base = base as usize;
+            let (ordinal, decoded_bytes) = self.base_frames.get(base).copied().flatten()?;
             Some(BaseFrame {
-                ordinal: self.frame_of_base.get(base).copied().flatten()?,
+                ordinal,
                 bytes: self.values.get(base)?.clone(),
+                decoded_bytes,
             })
         });
         if base.is_none() && !is_base && value.len() < self.shared_bytes_max {
             return self.share(index, value, sink);
         }
-        let has_base = base.is_some();
+        let before = base.as_ref().map_or(0, |base| base.decoded_bytes);
         let ordinal = sink.push(RawFrame {
             bytes: value.clone(),
             value_lens: vec![value.len() as u32],
             base,
         })?;
-        if is_base
-            && !has_base
-            && let Some(frame) = self.frame_of_base.get_mut(index)
-        {
-            *frame = Some(ordinal);
+        if is_base && let Some(frame) = self.base_frames.get_mut(index) {
+            *frame = Some((ordinal, before + value.len() as u64));
         }
         self.place(index, ordinal, None);
         Ok(())
@@ -245,6 +252,7 @@ impl WindowWriter<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::Dictionary;
 
     #[derive(Default)]
     struct Frames(Vec<(Bytes, Option<u32>)>);
@@ -255,11 +263,15 @@ mod tests {
             assert_eq!(lens as usize, frame.bytes.len());
             let base = frame.base.map(|base| {
                 assert_eq!(self.0[base.ordinal as usize].0, base.bytes);
-                assert_eq!(self.0[base.ordinal as usize].1, None);
                 base.ordinal
             });
             self.0.push((frame.bytes, base));
             Ok(self.0.len() as u32 - 1)
+        }
+
+        fn set_dictionary(&mut self, _: Dictionary) -> Result<()> {
+            assert!(self.0.is_empty(), "frames went by before their dictionary");
+            Ok(())
         }
     }
 
@@ -276,7 +288,7 @@ mod tests {
 
     fn write(values: &[Bytes], options: ClusterOptions) -> (Frames, Vec<FramePlace>) {
         let mut frames = Frames::default();
-        let mut writer = ClusteredWriter::new(options, true);
+        let mut writer = ClusteredWriter::new(options, 256);
         for value in values {
             writer.add(value, &mut frames).unwrap();
         }
@@ -302,9 +314,22 @@ mod tests {
         assert_eq!((frames.0.len(), followers), (7, 4));
         for (ordinal, (_, base)) in frames.0.iter().enumerate() {
             assert!(base.is_none_or(|base| ordinal as u32 - base <= 2));
+            assert!(base.is_none_or(|base| frames.0[base as usize].1.is_none()));
         }
         let shared = [2, 5, 8].map(|short| places[short].frame);
         assert_eq!(shared, [shared[0]; 3]);
+    }
+
+    #[test]
+    fn at_depth_0_values_stay_in_key_order_and_no_one_has_a_base() {
+        let values: Vec<Bytes> = (0..4).map(|version| file("parser", version)).collect();
+        let options = ClusterOptions {
+            depth_max: 0,
+            ..ClusterOptions::default()
+        };
+        let (frames, places) = write(&values, options);
+        assert!(frames.0.iter().all(|(_, base)| base.is_none()));
+        assert!(places.is_sorted_by_key(|place| (place.frame, place.offset)));
     }
 
     #[test]

@@ -11,10 +11,11 @@
 //! | layout | frame | decodes for one value |
 //! |---|---|---|
 //! | blocks | values in key order up to a size; a longer value alone | that one frame |
-//! | clustered | one value, beside those like it; small lone values together | it and its base |
+//! | clustered | one value, beside those like it; small lone values together | it and its bases |
 
 mod blocks;
 mod clustered;
+mod samples;
 
 use bytes::Bytes;
 
@@ -25,11 +26,15 @@ use self::blocks::BlocksWriter;
 use self::clustered::ClusteredWriter;
 use super::key_block::FramePlace;
 pub(crate) use crate::codec::BaseFrame;
+use crate::codec::Dictionary;
 
 /// Takes raw frames in the order of their ordinals.
 pub(crate) trait FrameSink {
     /// Takes the next frame and returns its ordinal.
     fn push(&mut self, frame: RawFrame) -> Result<u32>;
+
+    /// Takes the table's dictionary from a layout that trains its own, before the first frame.
+    fn set_dictionary(&mut self, dictionary: Dictionary) -> Result<()>;
 }
 
 /// A frame before compression.
@@ -38,7 +43,7 @@ pub(crate) struct RawFrame {
     pub(crate) bytes: Bytes,
     /// The lengths of the values in it: what a dictionary is trained on.
     pub(crate) value_lens: Vec<u32>,
-    /// The frame whose bytes serve as prefix: pushed before, and without a base itself.
+    /// The frame whose bytes serve as prefix; pushed before.
     pub(crate) base: Option<BaseFrame>,
 }
 
@@ -54,8 +59,14 @@ impl LayoutWriter {
         match options.layout {
             Layout::Blocks { bytes } => Self::Blocks(BlocksWriter::new(bytes)),
             Layout::Clustered(cluster) => {
-                let compressed = options.compression != Compression::None;
-                Self::Clustered(Box::new(ClusteredWriter::new(cluster, compressed)))
+                let mut cluster = cluster;
+                let mut dictionary_bytes = options.dictionary_bytes;
+                if options.compression == Compression::None {
+                    // Neither would help anybody.
+                    cluster.depth_max = 0;
+                    dictionary_bytes = 0;
+                }
+                Self::Clustered(Box::new(ClusteredWriter::new(cluster, dictionary_bytes)))
             }
         }
     }
