@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     write(&corpus, "swhid", "core", swhid.as_bytes())?;
     write(&corpus, "swhid", "qualified", qualified.as_bytes())?;
     write(&corpus, "ppc_key", "text", format!("h.doxygen.{swhid}").as_bytes())?;
-    for (index, name) in ["main.rs", "Makefile", ".gitignore", "a.b\0c.d\n"].iter().enumerate() {
+    for (index, name) in ["main.rs", "Makefile", ".gitignore", "a.b\0c.d\n", "x.swh:1", "x. c"].iter().enumerate() {
         let key = ppc_store::PpcKey::new(name.as_bytes(), ppc_store::Sha1Git::of(b"x"))?;
         write(&corpus, "ppc_key", &index.to_string(), &key.encode())?;
     }

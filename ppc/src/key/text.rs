@@ -4,6 +4,9 @@
 //! the extension, which holds none. A name without extension starts with the dot
 //! (`.Makefile.swh:1:cnt:...`). `%` and every byte that is not part of printable UTF-8 is written
 //! `%XX`, so a text is one line, safe to show and to copy; when read, any byte may be so written.
+//!
+//! So are two beginnings by which a text would be taken for something else: the colon of an extension
+//! that begins with `swh:`, as a SWHID does, and a blank, which is cut off an id on a command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +21,18 @@ impl fmt::Display for PpcKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (ext, stem) = split_name(self.name());
         let escaped = |bytes| Escaped { bytes, also: &[] };
-        write!(f, "{}.{}.{}", escaped(ext), escaped(stem), self.swhid())
+        let (beginning, ext) = match ext {
+            [b's', b'w', b'h', b':', rest @ ..] => ("swh%3A", rest),
+            [b' ', rest @ ..] => ("%20", rest),
+            _ => ("", ext),
+        };
+        write!(
+            f,
+            "{beginning}{}.{}.{}",
+            escaped(ext),
+            escaped(stem),
+            self.swhid()
+        )
     }
 }
 

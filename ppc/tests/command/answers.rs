@@ -102,6 +102,50 @@ fn each_answer_of_a_batch_comes_before_the_next_question() {
     assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
+/// A key whose extension begins with `swh:` was listed in a form that no command took back.
+#[test]
+fn every_listed_key_is_taken_back_by_every_command() {
+    let scene = Scene::new();
+    let names: [&[u8]; 6] = [
+        b"x.swh:1",
+        b"x.swh:1:cnt:b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0",
+        b"x.swh:",
+        b"x. c",
+        b"x.%41",
+        b"swh:1:cnt:0",
+    ];
+    let folder = scene.folder("in", names.map(|name| (name, name)));
+    succeed(args([&"import", &scene.store(), &folder]));
+    let listed = succeed(args([&"ls", &scene.store()]));
+    let keys = lines(listed.clone());
+    assert_eq!(keys.len(), names.len());
+    let contents: Vec<Vec<u8>> = keys
+        .iter()
+        .map(|key| {
+            let told = lines(succeed(args([&"has", &scene.store(), key])));
+            assert_eq!(told, [format!("{key} found")]);
+            let content = succeed(args([&"get", &scene.store(), key]));
+            assert_eq!(succeed(args([&"cat", &scene.store(), key])), content);
+            content
+        })
+        .collect();
+    let mut sorted = contents.clone();
+    sorted.sort();
+    let mut expected = names.map(<[u8]>::to_vec);
+    expected.sort();
+    assert_eq!(sorted, expected);
+
+    let list = scene.path("ids");
+    std::fs::write(&list, &listed).unwrap();
+    let dest = scene.path("out.tar");
+    let report = succeed_json(args([&"export", &scene.store(), &dest, &"--ids", &list]));
+    assert_eq!(report["files"], names.len());
+    assert_eq!(report["missing"], 0);
+    let output = run_with_input(args([&"rm", &scene.store(), &"--batch"]), &listed);
+    assert!(output.status.success());
+    assert!(succeed(args([&"ls", &scene.store()])).is_empty());
+}
+
 #[test]
 fn deleted_contents_are_gone_and_others_stay() {
     let scene = small_store();

@@ -247,6 +247,8 @@ pub(crate) fn awkward_files() -> Vec<(Vec<u8>, Vec<u8>)> {
         (b"-rf".to_vec(), b"like an option".to_vec()),
         (b"100%41.c".to_vec(), b"like an escape".to_vec()),
         (b"swh:1:cnt:0.c".to_vec(), b"like an id".to_vec()),
+        (b"x.swh:1".to_vec(), b"like an id in the extension".to_vec()),
+        (b"y. c".to_vec(), b"a blank in the extension".to_vec()),
         (b"\xff\xfe\xc3.c".to_vec(), b"no UTF-8 in the name".to_vec()),
         (b"a.\xff".to_vec(), b"nor in the extension".to_vec()),
         ("\u{e9}t\u{e9}.c".as_bytes().to_vec(), b"accents".to_vec()),
