@@ -16,6 +16,8 @@ pub(crate) const EXIT_USAGE: u8 = 2;
 const EXIT_MISSING: u8 = 3;
 /// Exit code when stored bytes are damaged.
 const EXIT_CORRUPT: u8 = 4;
+/// Exit code when an import ended at a source that failed, and kept what it had read.
+const EXIT_PARTLY: u8 = 5;
 /// Exit code after Ctrl-C, as shells count it: 128 and the signal's number.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
@@ -28,6 +30,7 @@ Exit codes:
     3  some of what was asked for is not in the store; of `ppc tune`: nothing that was tried keeps
        to the limits
     4  stored bytes are damaged: run `ppc verify`, then `ppc salvage`
+    5  an import ended early, at a source that failed midway; what was read before is stored
   130  interrupted; what was committed is kept";
 
 /// Why a command did not end well.
@@ -37,6 +40,15 @@ pub(crate) enum Failure {
     Error(Error),
     /// What was given to read is wrong; if it is damaged, the store is not.
     Input(Error),
+    /// An import failed, and kept some of what it had read; the text says how much.
+    Partly {
+        /// Why.
+        error: Error,
+        /// Whether it is a source that failed, not the store.
+        is_input: bool,
+        /// What is kept, and how to go on.
+        kept: String,
+    },
     /// The arguments parse but contradict each other or the store.
     Usage(String),
     /// Something asked for is not there; the text says what.
@@ -71,8 +83,13 @@ impl Failure {
 
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Error(error) if error.kind() == ErrorKind::Corruption => EXIT_CORRUPT,
-            Self::Error(_) | Self::Input(_) => EXIT_ERROR,
+            Self::Partly { is_input: true, .. } => EXIT_PARTLY,
+            Self::Error(error) | Self::Partly { error, .. }
+                if error.kind() == ErrorKind::Corruption =>
+            {
+                EXIT_CORRUPT
+            }
+            Self::Error(_) | Self::Input(_) | Self::Partly { .. } => EXIT_ERROR,
             Self::Usage(_) => EXIT_USAGE,
             Self::Missing(_) => EXIT_MISSING,
             Self::Corrupt(_) => EXIT_CORRUPT,
@@ -83,7 +100,9 @@ impl Failure {
 
     fn kind(&self) -> &'static str {
         match self {
-            Self::Error(error) | Self::Input(error) => error.kind().name(),
+            Self::Error(error) | Self::Input(error) | Self::Partly { error, .. } => {
+                error.kind().name()
+            }
             Self::Usage(_) => "usage",
             Self::Missing(_) => "missing",
             Self::Corrupt(_) => ErrorKind::Corruption.name(),
@@ -95,6 +114,7 @@ impl Failure {
     fn message(&self) -> String {
         match self {
             Self::Error(error) | Self::Input(error) => one_line(&error.to_string()),
+            Self::Partly { error, kept, .. } => one_line(&format!("{error}; {kept}")),
             Self::Usage(text)
             | Self::Missing(text)
             | Self::Corrupt(text)
@@ -124,8 +144,10 @@ impl Failure {
             "message": self.message(),
             "exit_code": code,
         });
-        if let (Self::Error(source) | Self::Input(source), Some(fields)) =
-            (self, error.as_object_mut())
+        if let (
+            Self::Error(source) | Self::Input(source) | Self::Partly { error: source, .. },
+            Some(fields),
+        ) = (self, error.as_object_mut())
         {
             if let Some(path) = source.path() {
                 fields.insert("path".into(), json!(path.to_string_lossy()));
@@ -135,6 +157,9 @@ impl Failure {
             }
             if let Some(remedy) = source.remedy() {
                 fields.insert("remedy".into(), json!(remedy));
+            }
+            if let Self::Partly { kept, .. } = self {
+                fields.insert("kept".into(), json!(kept));
             }
         }
         json!({ "error": error })

@@ -17,7 +17,7 @@ use super::Global;
 use super::failure::Failure;
 use super::output::Output;
 use super::progress::Watcher;
-use super::size::{ByteSize, duration, grouped, percent};
+use super::size::{ByteSize, counted, duration, grouped, percent};
 use super::sources::{IndexArgs, ReadingArgs};
 use super::store::{StoreArgs, StoringArgs};
 
@@ -28,6 +28,9 @@ use super::store::{StoreArgs, StoringArgs};
 /// all versions of all files. A content that comes again, under whatever name, is stored once, under
 /// its first name, or under the one that --names has for it. Every hash is recomputed, and stated
 /// hashes that differ are reported.
+///
+/// All sources are looked at before anything is stored. If one fails midway nevertheless, what was
+/// read by then is stored, and the exit code is 5.
 ///
 /// An import can be stopped at any moment, with Ctrl-C or harder, and run again: it skips what it
 /// has committed, and ends as if it had never been stopped.
@@ -125,11 +128,14 @@ pub(crate) fn run(args: ImportArgs, global: Global, out: &mut Output) -> Result<
     };
     let archive = args.store.open(archive_options)?;
     watcher.finish_on_interrupt(ON_INTERRUPT);
-    let outcome = import::import(&archive, sources, &options, &watcher);
+    let mut report = ImportReport::default();
+    let outcome = import::import_reporting(&archive, sources, &options, &watcher, &mut report);
     watcher.finish()?;
-    let report = outcome.map_err(|error| failed(error, &args.store.store))?;
-    archive.close()?;
-    print(&report, options.names.as_deref(), out)?;
+    if outcome.is_ok() || report.has_failed_source {
+        archive.close()?;
+        print(&report, options.names.as_deref(), out)?;
+    }
+    outcome.map_err(|error| ended_early(error, &report, &args.store.store))?;
     if report.is_interrupted {
         return Err(Failure::Interrupted(
             "stopped early, and kept what was read; run the same command again to go on".to_owned(),
@@ -158,6 +164,28 @@ fn read_names(
     };
     let names = Names::read(lists, &options.names_options(directory), watcher)?;
     Ok(Some(Arc::new(names)))
+}
+
+/// The failure of an import that had begun, with what it kept.
+fn ended_early(error: Error, report: &ImportReport, store: &Path) -> Failure {
+    if report.commits == 0 && !report.has_failed_source {
+        return failed(error, store);
+    }
+    let stored = format!(
+        "stored by then: {}, {}, of {} read",
+        counted(report.files_stored, "new file"),
+        ByteSize(report.raw_bytes_stored),
+        counted(report.files_read, "file"),
+    );
+    match failed(error, store) {
+        Failure::Error(error) | Failure::Input(error) => Failure::Partly {
+            error,
+            is_input: report.has_failed_source,
+            kept: format!("{stored}; run the same command again to go on"),
+        },
+        Failure::Interrupted(text) => Failure::Interrupted(format!("{text}; {stored}")),
+        other => other,
+    }
 }
 
 fn failed(error: Error, store: &Path) -> Failure {
@@ -277,5 +305,6 @@ fn to_json(report: &ImportReport, names: Option<&Names>) -> serde_json::Value {
         "write_amplification": report.write_amplification(),
         "peak_memory_bytes": report.peak_memory_bytes,
         "interrupted": report.is_interrupted,
+        "source_failed": report.has_failed_source,
     })
 }

@@ -94,6 +94,16 @@ pub(crate) fn grouped(number: u64) -> String {
     out
 }
 
+/// So many of a thing, in the plural unless there is one: `1 file`, `1,234 files`, `0 copies`.
+pub(crate) fn counted(count: u64, thing: &str) -> String {
+    let number = grouped(count);
+    match thing.strip_suffix('y') {
+        _ if count == 1 => format!("{number} {thing}"),
+        Some(stem) => format!("{number} {stem}ies"),
+        None => format!("{number} {thing}s"),
+    }
+}
+
 /// `part` of `whole` in percent with two decimals; a dash where there is no whole.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
@@ -173,6 +183,13 @@ mod tests {
         assert_eq!(grouped(123), "123");
         assert_eq!(grouped(1_234), "1,234");
         assert_eq!(grouped(12_345_678), "12,345,678");
+    }
+
+    #[test]
+    fn one_thing_is_no_plural() {
+        assert_eq!(counted(0, "file"), "0 files");
+        assert_eq!(counted(1, "file"), "1 file");
+        assert_eq!(counted(1_234, "copy"), "1,234 copies");
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(super) struct Loader<'a> {
     early: BTreeMap<u64, HashedBatch>,
     next_ordinal: u64,
     report: ImportReport,
+    /// The report as it was at the last commit.
+    committed: ImportReport,
 }
 
 impl<'a> Loader<'a> {
@@ -35,6 +37,7 @@ impl<'a> Loader<'a> {
             early: BTreeMap::new(),
             next_ordinal: 0,
             report: ImportReport::default(),
+            committed: ImportReport::default(),
         }
     }
 
@@ -49,7 +52,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Commits the rest. `batch_count` batches were read; all must have been taken.
-    pub(super) fn finish(mut self, batch_count: u64) -> Result<ImportReport> {
+    pub(super) fn finish(&mut self, batch_count: u64) -> Result<()> {
         if self.next_ordinal != batch_count {
             // A worker died; its panic is on its way to the caller.
             return Err(Error::new(
@@ -57,8 +60,12 @@ impl<'a> Loader<'a> {
                 "an import thread ended before its work was done",
             ));
         }
-        self.commit()?;
-        Ok(self.report)
+        self.commit()
+    }
+
+    /// The account of what is committed, and of nothing beyond.
+    pub(super) fn into_report(self) -> ImportReport {
+        self.committed
     }
 
     fn load(&mut self, batch: HashedBatch) -> Result<()> {
@@ -180,15 +187,15 @@ impl<'a> Loader<'a> {
 
     /// Makes what was loaded durable and visible.
     fn commit(&mut self) -> Result<()> {
-        let Some(bulk) = self.bulk.take() else {
-            return Ok(());
-        };
-        bulk.finish(self.context.observer)?;
-        self.report.commits += 1;
-        self.context
-            .commits
-            .store(self.report.commits, Ordering::Release);
-        self.seen.clear();
+        if let Some(bulk) = self.bulk.take() {
+            bulk.finish(self.context.observer)?;
+            self.report.commits += 1;
+            self.context
+                .commits
+                .store(self.report.commits, Ordering::Release);
+            self.seen.clear();
+        }
+        self.committed = self.report.clone();
         Ok(())
     }
 }

@@ -125,9 +125,10 @@ impl ImportOptions {
 
 /// Reads `sources` in order and stores what the archive lacks.
 ///
-/// An error of a source, or of the store, ends the import; what is not committed by then is left
-/// out, and a second run goes on from the last commit. Asked by the observer to finish, it commits
-/// what was read and says so in the report; asked to abandon, it fails with
+/// A source that fails ends the import: every file read before is committed, those of the source
+/// itself among them, then its error is returned. An error of the store ends it at the last commit.
+/// Either way a second run skips what is committed and goes on. Asked by the observer to finish, it
+/// commits what was read and says so in the report; asked to abandon, it fails with
 /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
 pub fn import(
     archive: &Archive,
@@ -135,6 +136,19 @@ pub fn import(
     options: &ImportOptions,
     observer: &dyn Observer,
 ) -> Result<ImportReport> {
+    let mut report = ImportReport::default();
+    import_reporting(archive, sources, options, observer, &mut report)?;
+    Ok(report)
+}
+
+/// As [`import`], with an account also of an import that fails: `report` then tells what is committed.
+pub fn import_reporting(
+    archive: &Archive,
+    sources: Sources,
+    options: &ImportOptions,
+    observer: &dyn Observer,
+    report: &mut ImportReport,
+) -> Result<()> {
     options.validate()?;
     let start = Instant::now();
     let before = Meter::read(archive);
@@ -146,14 +160,14 @@ pub fn import(
         commits: &AtomicU64::new(0),
         source_bytes: &AtomicU64::new(0),
     };
-    let mut report = run_threads(sources, context)?;
+    let outcome = run_threads(sources, context, report);
     let after = Meter::read(archive);
     report.elapsed = start.elapsed();
     report.stored_bytes_before = before.stored_bytes;
     report.stored_bytes_after = after.stored_bytes;
     report.written_bytes = after.written_bytes - before.written_bytes;
     report.peak_memory_bytes = peak_memory_bytes();
-    Ok(report)
+    outcome
 }
 
 /// What the threads of one import share.
@@ -170,9 +184,13 @@ struct Context<'a> {
 }
 
 /// Runs reader and workers beside the loader, which works on this thread.
-fn run_threads(sources: Sources, context: Context<'_>) -> Result<ImportReport> {
+fn run_threads(
+    sources: Sources,
+    context: Context<'_>,
+    report: &mut ImportReport,
+) -> Result<()> {
     let budget = Budget::new(context.shares.in_flight);
-    let loader = Loader::new(context, sources.bytes_total());
+    let mut loader = Loader::new(context, sources.bytes_total());
     std::thread::scope(|scope| {
         // Bounded by the budget: a batch in a channel holds its permit.
         let (batch_sender, batch_receiver) = crossbeam_channel::unbounded();
@@ -187,7 +205,7 @@ fn run_threads(sources: Sources, context: Context<'_>) -> Result<ImportReport> {
         }
         drop((batch_receiver, hashed_sender));
 
-        let loaded = load(loader, &hashed_receiver);
+        let loaded = load(&mut loader, &hashed_receiver);
         // Whoever still waits to hand something on learns that nobody takes it.
         drop(hashed_receiver);
         budget.close();
@@ -195,21 +213,22 @@ fn run_threads(sources: Sources, context: Context<'_>) -> Result<ImportReport> {
             Ok(read) => read,
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        // The loader's error comes first: it is why the reader stopped, if both failed.
-        let loader = loaded?;
-        let read = read?;
-        let mut report = loader.finish(read.batch_count)?;
+        let finished = loaded.and_then(|()| loader.finish(read.batch_count));
+        *report = loader.into_report();
         report.is_interrupted = read.is_interrupted;
-        Ok(report)
+        // The loader's error comes first: it is why the reader stopped, if both failed.
+        finished?;
+        report.has_failed_source = read.failure.is_some();
+        read.failure.map_or(Ok(()), Err)
     })
 }
 
 /// Loads batches until there are no more.
-fn load<'a>(mut loader: Loader<'a>, hashed: &Receiver<HashedBatch>) -> Result<Loader<'a>> {
+fn load(loader: &mut Loader<'_>, hashed: &Receiver<HashedBatch>) -> Result<()> {
     for batch in hashed {
         loader.take(batch)?;
     }
-    Ok(loader)
+    Ok(())
 }
 
 /// Counters of the store that an import is measured by.

@@ -22,12 +22,14 @@ const BATCH_BYTES: usize = 256 << 10;
 /// Charged for each item beside its bytes: the item itself, and the allocator's share.
 const ITEM_BYTES: usize = 512;
 
-/// How reading ended.
+/// How reading ended. What was handed on is whole in any case.
 pub(super) struct ReadOutcome {
     /// Batches handed on.
     pub(super) batch_count: u64,
     /// Whether the observer asked for an early end.
     pub(super) is_interrupted: bool,
+    /// The error of the source at which reading ended, if it was one that ended it.
+    pub(super) failure: Option<Error>,
 }
 
 /// Why reading ended before the sources did.
@@ -53,13 +55,13 @@ struct Reader<'a> {
     end: Option<End>,
 }
 
-/// Reads all sources. An error is a source's own.
+/// Reads all sources, up to the first that fails.
 pub(super) fn run(
     mut sources: Sources,
     context: Context<'_>,
     budget: &Budget,
     batches: Sender<Batch>,
-) -> Result<ReadOutcome> {
+) -> ReadOutcome {
     let mut reader = Reader {
         context,
         budget,
@@ -71,24 +73,30 @@ pub(super) fn run(
         batch_count: 0,
         end: None,
     };
+    let mut failure = None;
     while let Some(source) = sources.next() {
-        let mut source = source?;
-        reader.current = Some(source.progress().clone());
-        let outcome = source.read(&mut |item| reader.take(item));
+        let outcome = source.and_then(|mut source| {
+            reader.current = Some(source.progress().clone());
+            source.read(&mut |item| reader.take(item))
+        });
         if reader.end.is_some() {
             break;
         }
-        outcome?;
+        if let Err(error) = outcome {
+            failure = Some(error);
+            break;
+        }
         reader.finished_bytes = reader.source_bytes();
         reader.current = None;
     }
     if !reader.items.is_empty() && reader.end != Some(End::Hangup) {
         reader.hand_on();
     }
-    Ok(ReadOutcome {
+    ReadOutcome {
         batch_count: reader.batch_count,
         is_interrupted: reader.end == Some(End::Asked),
-    })
+        failure,
+    }
 }
 
 impl Reader<'_> {

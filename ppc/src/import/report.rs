@@ -40,6 +40,8 @@ pub struct ImportReport {
     pub elapsed: Duration,
     /// Whether it was asked to finish early.
     pub is_interrupted: bool,
+    /// Whether a source failed, at which it ended; what was read before is committed.
+    pub has_failed_source: bool,
     /// Stored bytes of all tables before the import.
     pub stored_bytes_before: u64,
     /// Stored bytes of all tables after it.

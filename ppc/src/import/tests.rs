@@ -246,19 +246,48 @@ fn items_that_cannot_be_taken_are_reported_and_the_rest_goes_on() {
     assert_eq!(listener.problems.lock().len(), 2);
 }
 
+/// A source that failed undid what was read from the sources before it, back to the last commit.
 #[test]
-fn a_source_that_fails_leaves_the_store_as_it_was() {
+fn a_source_that_fails_costs_nothing_that_was_read_before() {
     let archive = archive();
+    let whole = ListSource::boxed(vec![file(0, "a.c", b"of the first source", &[])]);
     let mut failing = ListSource {
         items: many_items(),
         failure: None,
         progress: source::Progress::new(),
     };
     failing.failure = Some(Error::corruption("the file is cut short"));
-    let sources = Sources::opened(vec![Box::new(failing)]);
-    let error = import(&archive, sources, &ImportOptions::default(), &Unobserved).unwrap_err();
+    let next = ListSource::boxed(vec![file(0, "z.c", b"of the last source", &[])]);
+    let sources = Sources::opened(vec![whole, Box::new(failing), next]);
+    let mut report = ImportReport::default();
+    let options = ImportOptions::default();
+    let error =
+        import_reporting(&archive, sources, &options, &Unobserved, &mut report).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
-    assert!(names(&archive).is_empty());
+    assert!(report.has_failed_source);
+    assert_eq!(report.files_read, 2001);
+    assert_eq!(names(&archive).len() as u64, report.files_stored);
+    assert!(names(&archive)[0].starts_with("c.a."));
+
+    let sources = Sources::opened(vec![ListSource::boxed(many_items())]);
+    let again = import(&archive, sources, &options, &Unobserved).unwrap();
+    assert_eq!((again.files_stored, again.present), (0, 2000));
+}
+
+#[test]
+fn an_import_that_is_abandoned_reports_what_was_committed_and_nothing_else() {
+    let archive = archive();
+    let options = ImportOptions {
+        commit_bytes: 300_000,
+        ..ImportOptions::default()
+    };
+    let listener = Listener::new(1500, Wish::Abandon);
+    let sources = Sources::opened(vec![ListSource::boxed(many_items())]);
+    let mut report = ImportReport::default();
+    let outcome = import_reporting(&archive, sources, &options, &listener, &mut report);
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Cancelled);
+    assert!(report.files_read < 2000);
+    assert_eq!(names(&archive).len() as u64, report.files_stored);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod disk;
 mod killed;
 mod resume;
 mod round_trip;
+mod sources;
 mod support;
 mod tune;
 mod wrong_input;

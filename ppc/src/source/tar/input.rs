@@ -18,8 +18,37 @@ pub(in super::super) fn looks_like_tar(file: impl Read + 'static) -> bool {
     decompressed.read_exact(&mut header).is_ok() && is_header(&header)
 }
 
-/// Whether a block's checksum field holds the sum of its bytes, that field counted as spaces.
+/// Fails if what `file` begins with, once decompressed, cannot begin a tar archive. No bytes at all,
+/// or the zeros of an end mark, can: reading tells what is to be told of those.
+pub(super) fn check_beginning(file: impl Read + 'static) -> io::Result<()> {
+    let mut decompressed =
+        decompress(file, &Progress::new()).map_err(|error| io::Error::other(error.to_string()))?;
+    let mut block = Vec::with_capacity(BLOCK_BYTES);
+    (&mut decompressed)
+        .take(BLOCK_BYTES as u64)
+        .read_to_end(&mut block)?;
+    if block.is_empty() {
+        return Ok(());
+    }
+    let block: [u8; BLOCK_BYTES] = block
+        .try_into()
+        .map_err(|_| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+    if has_checksum(&block) || block.iter().all(|byte| *byte == 0) {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidData,
+        "it does not begin with a tar header",
+    ))
+}
+
+/// Whether a block is the header of a member with a name.
 fn is_header(block: &[u8; BLOCK_BYTES]) -> bool {
+    has_checksum(block) && block.first() != Some(&0)
+}
+
+/// Whether a block's checksum field holds the sum of its bytes, that field counted as spaces.
+fn has_checksum(block: &[u8; BLOCK_BYTES]) -> bool {
     let (before, rest) = block.split_at(148);
     let (field, after) = rest.split_at(8);
     let bytes = before.iter().chain(after).map(|byte| u64::from(*byte));
@@ -27,7 +56,7 @@ fn is_header(block: &[u8; BLOCK_BYTES]) -> bool {
     let digits = field.iter().copied().skip_while(|byte| *byte == b' ');
     let digits = digits.take_while(|byte| (b'0'..=b'7').contains(byte));
     let stated = digits.fold(0, |value, digit| value * 8 + u64::from(digit - b'0'));
-    stated == sum && before.first() != Some(&0)
+    stated == sum
 }
 
 /// Passes bytes through and knows whether the last ones were zeros enough for an end mark.

@@ -25,7 +25,7 @@ use tar::{Archive, Entry};
 use super::compressed::decompress;
 use super::{Input, Place, ProblemKind, Progress, Source, SourceFile, SourceItem, SourceOptions};
 use crate::sink::PAX_NAME;
-use input::EndMark;
+use input::{EndMark, check_beginning};
 pub(super) use input::looks_like_tar;
 
 /// First guess of a member's size: its header is not believed beyond this.
@@ -42,7 +42,8 @@ pub struct TarSource {
 }
 
 impl TarSource {
-    /// Opens the archive at `path`, reading no member yet.
+    /// Opens the archive at `path`, reading no member yet. Fails if a file does not begin as an
+    /// archive does; from a pipe nothing is read.
     pub fn open(path: &Path, options: &SourceOptions) -> Result<Self> {
         let metadata = std::fs::metadata(path).map_err(|error| Error::io("open", path, error))?;
         if metadata.is_dir() {
@@ -51,6 +52,8 @@ impl TarSource {
         let progress = Progress::new();
         if metadata.is_file() {
             progress.set_total_bytes(metadata.len());
+            let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
+            check_beginning(file).map_err(|error| no_archive(path, error))?;
         }
         Ok(Self {
             input: Input::new(path.to_path_buf()),
@@ -135,6 +138,17 @@ impl TarSource {
             )
         }))
     }
+}
+
+/// The error for a file that does not even begin as an archive does.
+fn no_archive(path: &Path, error: std::io::Error) -> Error {
+    Error::corruption("tar archive cannot be read from its beginning")
+        .at_path(path)
+        .with_source(error)
+        .with_remedy(
+            "it may be damaged or cut short: fetch it again; as dir:PATH it is taken as the file that \
+             it is",
+        )
 }
 
 impl Source for TarSource {
