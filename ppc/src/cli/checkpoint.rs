@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::output::Output;
-use super::size::{ByteSize, grouped};
-use super::store::StoreArgs;
+use super::size::{ByteSize, counted, grouped};
+use super::store::{StoreArgs, refuse_within};
 
 /// Make a copy of the store as it is now, which opens as a store of its own
 ///
@@ -29,6 +29,7 @@ pub(crate) struct CheckpointArgs {
 
 pub(crate) fn run(args: CheckpointArgs, out: &mut Output) -> Result<(), Failure> {
     let archive = args.store.open_read_only()?;
+    refuse_within(&args.store.store, &args.dest)?;
     let report = archive.db().checkpoint(&args.dest)?;
     if out.is_json() {
         return out.json(&json!({
@@ -39,8 +40,8 @@ pub(crate) fn run(args: CheckpointArgs, out: &mut Output) -> Result<(), Failure>
         }));
     }
     out.line(&format!(
-        "{} tables linked, {} copied: {}, of which {} take room of their own",
-        grouped(report.linked),
+        "{} linked, {} copied: {}, of which {} take room of their own",
+        counted(report.linked, "table"),
         grouped(report.copied),
         ByteSize(report.bytes),
         ByteSize(report.bytes_copied)

@@ -13,15 +13,16 @@ use super::Global;
 use super::failure::Failure;
 use super::output::Output;
 use super::progress::Watcher;
-use super::size::{ByteSize, duration, grouped};
-use super::store::{SelectionArgs, StoreArgs};
+use super::size::{ByteSize, counted, duration};
+use super::store::{SelectionArgs, StoreArgs, refuse_within};
 
 /// Write what is stored, or a selection of it, to a Parquet file, a tar archive or a folder
 ///
 /// The format is told from DEST: .parquet, .tar, .tar.zst, anything else is a folder. Nothing that
 /// exists is overwritten unless --overwrite says so, and until the export is complete it lies under
-/// a temporary name beside DEST. In a folder, names are made safe for every file system, and a map
-/// file says what they were. What is exported can be imported again.
+/// a temporary name beside DEST, .DEST.XXXXXX.partial; what a killed export left of it, the next one
+/// to DEST removes. In a folder, names are made safe for every file system, and a map
+/// file says what they were. What is exported can be imported again, under the same names.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -68,6 +69,7 @@ pub(crate) fn run(args: ExportArgs, global: Global, out: &mut Output) -> Result<
         None => Wanted::Range(args.selection.selection()?),
     };
     let archive = args.store.open_read_only()?;
+    refuse_within(&args.store.store, &args.dest)?;
     let sink = open_sink(&args.dest, &options)?;
     let watcher = Watcher::new(global.quiet, None);
     let outcome = export::export(&archive, &wanted, sink, &watcher);
@@ -84,14 +86,14 @@ pub(crate) fn run(args: ExportArgs, global: Global, out: &mut Output) -> Result<
     print(&report, out)?;
     if report.damaged > 0 {
         return Err(Failure::Corrupt(format!(
-            "{} contents were left out for damage; run `ppc verify` to see its extent",
-            grouped(report.damaged)
+            "{} left out for damage; run `ppc verify` to see its extent",
+            counted(report.damaged, "content")
         )));
     }
     if report.missing > 0 {
         return Err(Failure::Missing(format!(
-            "{} of the ids are not in the store",
-            grouped(report.missing)
+            "{} not in the store, of those asked for",
+            counted(report.missing, "content")
         )));
     }
     Ok(())
@@ -105,10 +107,28 @@ fn sink_options(args: &ExportArgs) -> Result<SinkOptions, Failure> {
             args.zstd_level
         )));
     }
+    let at_least_one = [
+        ("--row-group-rows", args.row_group_rows == 0),
+        ("--row-group-size", args.row_group_size.0 == 0),
+    ];
+    for (option, is_none) in at_least_one {
+        if is_none {
+            return Err(Failure::Usage(format!(
+                "{option} is 0; it must be at least 1"
+            )));
+        }
+    }
+    if args.dest.as_os_str() == "-" {
+        return Err(Failure::Usage(
+            "an export goes to a file or folder, not to standard output; for a folder of that name \
+             write ./-"
+                .to_owned(),
+        ));
+    }
     let mut options = SinkOptions {
         overwrite: args.overwrite,
         zstd_level: args.zstd_level,
-        row_group_rows_max: args.row_group_rows.max(1),
+        row_group_rows_max: args.row_group_rows,
         row_group_bytes: usize::try_from(args.row_group_size.0).unwrap_or(usize::MAX),
         ..SinkOptions::default()
     };
@@ -154,8 +174,8 @@ fn print(report: &ExportReport, out: &mut Output) -> Result<(), Failure> {
         }));
     }
     out.line(&format!(
-        "{} files, {} in {}, {}/s; {} written",
-        grouped(written.files),
+        "{}, {} in {}, {}/s; {} written",
+        counted(written.files, "file"),
         ByteSize(written.content_bytes),
         duration(report.elapsed),
         ByteSize(rate as u64),

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::ids::{self, IdArgs};
-use super::output::{Output, notice};
+use super::output::{Output, make_directory, notice};
 use super::store::StoreArgs;
 
 /// Get contents by id, one to standard output or many with a status each
@@ -42,7 +42,7 @@ pub(crate) struct GetArgs {
     store: StoreArgs,
     #[command(flatten)]
     ids: IdArgs,
-    /// Write the one content to this file
+    /// Write the one content to this file; - is standard output
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["batch", "into"])]
     output: Option<PathBuf>,
     /// Write each content to a file of its own in this directory
@@ -77,7 +77,7 @@ pub(crate) fn run(args: GetArgs, out: &mut Output) -> Result<(), Failure> {
     }
     let archive = args.store.open_read_only()?;
     if let Some(dir) = &args.into {
-        fs::create_dir_all(dir).map_err(|error| Error::io("create the directory", dir, error))?;
+        make_directory(dir)?;
     }
     let mut tally = Tally::default();
     args.ids.for_each_group(|group| {
@@ -131,7 +131,7 @@ fn get_one(
     let Some(stored) = archive.get(id)? else {
         return Err(Failure::Missing(format!("{text} is not in the store")));
     };
-    if let Some(file) = file {
+    if let Some(file) = file.filter(|file| file.as_os_str() != "-") {
         fs::write(file, &stored.content).map_err(|error| Error::io("write", file, error))?;
         return Ok(());
     }
@@ -268,7 +268,8 @@ impl Tally {
             )));
         }
         if missing + failed > 0 {
-            let mut text = format!("{missing} of {asked} are not in the store");
+            let verb = if missing == 1 { "is" } else { "are" };
+            let mut text = format!("{missing} of {asked} {verb} not in the store");
             if failed > 0 {
                 text = format!("{text}, {failed} could not be looked up");
             }

@@ -9,13 +9,13 @@ use clap::Args;
 use ppc_store::archive::ArchiveOptions;
 use ppc_store::import::names::Names;
 use ppc_store::import::{self, ImportOptions, ImportReport, MEMORY_BYTES_MIN, Sources};
-use ppc_store::source::SourceSpec;
+use ppc_store::source::{Excluded, SourceSpec};
 use ppc_store::{Error, ErrorKind};
 use serde_json::json;
 
 use super::Global;
 use super::failure::Failure;
-use super::output::Output;
+use super::output::{Output, notice};
 use super::progress::Watcher;
 use super::size::{ByteSize, counted, duration, grouped, percent};
 use super::sources::{IndexArgs, ReadingArgs};
@@ -25,7 +25,8 @@ use super::store::{StoreArgs, StoringArgs};
 ///
 /// Makes the store if there is none. Each SOURCE is a folder, a single file, a Parquet file or a tar
 /// archive (plain, gz, zst, xz, bz2), which is told from its contents, or git:PATH, a repository with
-/// all versions of all files. A content that comes again, under whatever name, is stored once, under
+/// all versions of all files. A folder that `ppc export` wrote is imported under the names that its
+/// map file has. The store itself is left out of a folder that holds it. A content that comes again, under whatever name, is stored once, under
 /// its first name, or under the one that --names has for it. Every hash is recomputed, and stated
 /// hashes that differ are reported.
 ///
@@ -47,12 +48,14 @@ Examples:
       ppc import code.ppc git:linux.git --zstd-level 12 --block-size 256KiB
   An archive whose members are named by hash, with the list of their names:
       ppc import code.ppc python_50GiB.tar.zst --names python_50GiB.csv
+  What another machine sends:
+      ssh host tar -C /src -c . | ppc import code.ppc -
   With lookups by SHA-256 as well:
       ppc import code.ppc nixpkgs/ --index sha256")]
 pub(crate) struct ImportArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// What to import; several are read one after the other
+    /// What to import; several are read one after the other. - is a tar archive on standard input
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<OsString>,
     #[command(flatten)]
@@ -102,11 +105,22 @@ pub(crate) fn run(args: ImportArgs, global: Global, out: &mut Output) -> Result<
             ByteSize(MEMORY_BYTES_MIN)
         )));
     }
+    let at_least_one = [
+        ("--threads", args.threads == Some(0)),
+        ("--commit-every", args.commit_every.0 == 0),
+    ];
+    for (option, is_none) in at_least_one {
+        if is_none {
+            return Err(Failure::Usage(format!(
+                "{option} is 0; it must be at least 1"
+            )));
+        }
+    }
     let mut options = ImportOptions::default();
     options.memory_bytes = args.memory.0;
     options.reject_mismatches = args.taking.reject_mismatches;
-    options.commit_bytes = args.commit_every.0.max(1);
-    options.threads = args.threads.unwrap_or(options.threads).max(1);
+    options.commit_bytes = args.commit_every.0;
+    options.threads = args.threads.unwrap_or(options.threads);
 
     let mut archive_options = ArchiveOptions::default();
     archive_options.contents = args.storing.contents(&args.store.store)?;
@@ -134,6 +148,9 @@ pub(crate) fn run(args: ImportArgs, global: Global, out: &mut Output) -> Result<
     if outcome.is_ok() || report.has_failed_source {
         archive.close()?;
         print(&report, options.names.as_deref(), out)?;
+    }
+    if outcome.is_ok() && report.files_read == 0 && report.problems.is_empty() {
+        notice("the sources hold no files");
     }
     outcome.map_err(|error| ended_early(error, &report, &args.store.store))?;
     if report.is_interrupted {
@@ -168,8 +185,11 @@ fn read_names(
 
 /// The failure of an import that had begun, with what it kept.
 fn ended_early(error: Error, report: &ImportReport, store: &Path) -> Failure {
-    if report.commits == 0 && !report.has_failed_source {
-        return failed(error, store);
+    if report.files_read == 0 {
+        return match report.has_failed_source {
+            true => Failure::Input(error),
+            false => failed(error, store),
+        };
     }
     let stored = format!(
         "stored by then: {}, {}, of {} read",
@@ -181,7 +201,10 @@ fn ended_early(error: Error, report: &ImportReport, store: &Path) -> Failure {
         Failure::Error(error) | Failure::Input(error) => Failure::Partly {
             error,
             is_input: report.has_failed_source,
-            kept: format!("{stored}; run the same command again to go on"),
+            kept: match report.has_failed_source {
+                true => format!("{stored}; mend that source or leave it out, and run it again"),
+                false => format!("{stored}; run the same command again to go on"),
+            },
         },
         Failure::Interrupted(text) => Failure::Interrupted(format!("{text}; {stored}")),
         other => other,
@@ -204,7 +227,12 @@ fn blame(error: Error, store: &Path) -> Failure {
 }
 
 fn open_sources(args: &ImportArgs) -> Result<Sources, Failure> {
-    let options = args.reading.options()?;
+    let mut exclude = vec![args.store.excluded()];
+    exclude.extend(args.problems.iter().map(|path| Excluded {
+        path: path.clone(),
+        what: "the list of problems that is being written".to_owned(),
+    }));
+    let options = args.reading.options(exclude)?;
     let specs = args.sources.iter().map(|text| SourceSpec::parse(text));
     Sources::from_specs(specs.collect(), options).map_err(Failure::Input)
 }
@@ -213,7 +241,7 @@ fn print(report: &ImportReport, names: Option<&Names>, out: &mut Output) -> Resu
     if out.is_json() {
         return out.json(&to_json(report, names));
     }
-    let files = |count: u64, bytes: u64| format!("{} files, {}", grouped(count), ByteSize(bytes));
+    let files = |count, bytes| format!("{}, {}", counted(count, "file"), ByteSize(bytes));
     let mut line = |label: &str, text: String| out.line(&format!("{label:<14}{text}"));
     line(
         "read",
@@ -237,10 +265,10 @@ fn print(report: &ImportReport, names: Option<&Names>, out: &mut Output) -> Resu
         line(
             "names",
             format!(
-                "{} rows, {} left out; {} of the stored files have their name from them",
-                grouped(names.rows()),
+                "{}, {} left out; names of {} stored",
+                counted(names.rows(), "row"),
                 grouped(names.bad_rows()),
-                grouped(report.files_named)
+                counted(report.files_named, "file")
             ),
         )?;
     }
@@ -253,14 +281,14 @@ fn print(report: &ImportReport, names: Option<&Names>, out: &mut Output) -> Resu
         line(
             "mismatches",
             format!(
-                "{} files with another hash than stated, {} left out",
-                grouped(report.mismatches),
+                "{} with another hash than stated, {} left out",
+                counted(report.mismatches, "file"),
                 grouped(report.rejected)
             ),
         )?;
     }
     for (kind, &count) in &report.problems {
-        line(kind.name(), format!("{} items left out", grouped(count)))?;
+        line(kind.name(), format!("{} left out", counted(count, "item")))?;
     }
     if let Some(amplification) = report.write_amplification() {
         line(

@@ -8,7 +8,7 @@ use ppc_store::Error;
 
 use super::Cli;
 use super::failure::Failure;
-use super::output::Output;
+use super::output::{Output, make_directory};
 
 /// Print a completion script for a shell
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ pub(crate) fn run_man(args: ManArgs, out: &mut Output) -> Result<(), Failure> {
         return out.bytes(&page);
     };
     let failed = |error| Error::io("write the man pages into", &dir, error);
-    std::fs::create_dir_all(&dir).map_err(failed)?;
+    make_directory(&dir)?;
     clap_mangen::generate_to(Cli::command(), &dir).map_err(failed)?;
     Ok(())
 }

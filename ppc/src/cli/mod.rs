@@ -171,12 +171,45 @@ fn run(cli: Cli, out: &mut Output) -> Result<(), Failure> {
 fn refuse_usage(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
     if error.use_stderr() && wants_json {
-        let text = error.to_string();
-        let first = text.lines().next().unwrap_or_default();
-        let message = first.strip_prefix("error: ").unwrap_or(first);
-        return Failure::Usage(message.to_owned()).report(true);
+        return Failure::Usage(usage_message(&error.to_string())).report(true);
     }
     // Nobody to tell if the terminal is gone.
     let _ = error.print();
     ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 })
+}
+
+/// All that clap says of what is wrong, on one line: its lines up to the usage and the pointer to the
+/// help.
+fn usage_message(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let lines = text.lines().map(str::trim);
+    let said = lines.take_while(|line| {
+        !line.starts_with("Usage:") && !line.starts_with("For more information")
+    });
+    let said: Vec<&str> = said.filter(|line| !line.is_empty()).collect();
+    said.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of an error of several lines the first alone was told, and it ended in a colon.
+    #[test]
+    fn usage_messages_are_whole() {
+        for (words, message) in [
+            (
+                &["ppc", "get"][..],
+                "the following required arguments were not provided: <STORE> <ID>...",
+            ),
+            (
+                &["ppc", "completions", "tcsh"],
+                "invalid value 'tcsh' for '<SHELL>' [possible values: bash, elvish, fish, \
+                 powershell, zsh] tip: a similar value exists: 'zsh'",
+            ),
+        ] {
+            let error = Cli::try_parse_from(words).unwrap_err();
+            assert_eq!(usage_message(&error.to_string()), message);
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! Standard output: text or JSON, buffered, never a panic when the reader goes away.
 
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
+use std::path::Path;
 
+use ppc_store::Error;
 use serde::Serialize;
 
 use super::failure::Failure;
@@ -47,6 +49,16 @@ impl Output {
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.stdout.flush().map_err(Failure::stdout)
     }
+}
+
+/// Makes a directory and those above it, unless they are there.
+pub(crate) fn make_directory(path: &Path) -> Result<(), Failure> {
+    if path.exists() && !path.is_dir() {
+        let error = Error::invalid_input("there is a file where a folder is wanted").at_path(path);
+        return Err(error.with_remedy("name another folder").into());
+    }
+    std::fs::create_dir_all(path).map_err(|error| Error::io("make folders up to", path, error))?;
+    Ok(())
 }
 
 /// Control characters escaped, so that a file name with a newline still makes one line.

@@ -17,8 +17,7 @@ use super::store::StoreArgs;
 /// Store single files; for many, `ppc import` is faster and smaller
 ///
 /// Prints for each file a line `FILE new KEY`, or `FILE present KEY` if its content was stored already,
-/// perhaps under another name. When
-/// the command returns, the contents survive a power cut.
+/// perhaps under another name. When the command returns, the contents survive a power cut.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -42,7 +41,7 @@ pub(crate) fn run(args: PutArgs, out: &mut Output) -> Result<(), Failure> {
     // Everything that can be wrong with the files is found before the store is touched.
     for file in &args.files {
         if !is_stdin(file) {
-            std::fs::File::open(file).map_err(|error| Error::io("open", file, error))?;
+            check(file)?;
         } else if args.name.is_none() {
             return Err(Failure::Usage(
                 "standard input has no file name; give one with --name".to_owned(),
@@ -55,6 +54,28 @@ pub(crate) fn run(args: PutArgs, out: &mut Output) -> Result<(), Failure> {
     }
     archive.sync()?;
     archive.close()?;
+    Ok(())
+}
+
+/// Fails on what is no regular file, or cannot be opened. A pipe is not even opened: that would wait
+/// for whoever writes to it.
+fn check(file: &Path) -> Result<(), Failure> {
+    let cannot_open = |error| Error::io("open", file, error);
+    let metadata = std::fs::metadata(file).map_err(cannot_open)?;
+    let error = |message: &str, remedy: &str| {
+        let error = Error::invalid_input(message).at_path(file);
+        Err(error.with_remedy(remedy).into())
+    };
+    if metadata.is_dir() {
+        return error("a folder, not a file", "`ppc import` takes folders");
+    }
+    if !metadata.is_file() {
+        return error(
+            "a special file, not a regular one",
+            "give what comes from it on standard input, as -, with --name",
+        );
+    }
+    std::fs::File::open(file).map_err(cannot_open)?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use ppc_engine::VALUE_BYTES_MAX;
-use ppc_store::source::SourceOptions;
+use ppc_store::source::{Excluded, SourceOptions};
 use ppc_store::{Error, HashKind, HashKinds};
 
 use super::failure::Failure;
@@ -33,7 +33,8 @@ pub(crate) struct ReadingArgs {
 }
 
 impl ReadingArgs {
-    pub(crate) fn options(&self) -> Result<SourceOptions, Failure> {
+    /// The options, with what the command itself writes left out of all sources.
+    pub(crate) fn options(&self, exclude: Vec<Excluded>) -> Result<SourceOptions, Failure> {
         let usage = |error: Error| Failure::Usage(error.to_string());
         let columns = self.columns.as_ref().map(|text| text.parse());
         let format = self.format.as_ref().map(|text| text.parse());
@@ -44,6 +45,7 @@ impl ReadingArgs {
             include_hidden: !self.skip_hidden,
             columns: columns.transpose().map_err(usage)?,
             git_all_objects: self.all_objects,
+            exclude,
         })
     }
 }

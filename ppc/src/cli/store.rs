@@ -1,6 +1,7 @@
 //! Opening the store that a command names.
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -8,7 +9,8 @@ use ppc_engine::{ClusterOptions, Compression, Layout, TableOptions, describe_sto
 use ppc_store::archive::{
     Archive, ArchiveOptions, BLOCK_BYTES_DEFAULT, CONTENTS, Selection, ZSTD_LEVEL_DEFAULT,
 };
-use ppc_store::{Error, ErrorKind};
+use ppc_store::source::Excluded;
+use ppc_store::{Error, ErrorKind, key};
 
 use super::failure::Failure;
 use super::size::ByteSize;
@@ -22,6 +24,14 @@ pub(crate) struct StoreArgs {
 }
 
 impl StoreArgs {
+    /// The store as something that is no source, whatever folder holds it.
+    pub(crate) fn excluded(&self) -> Excluded {
+        Excluded {
+            path: self.store.clone(),
+            what: "the store itself".to_owned(),
+        }
+    }
+
     /// For reading, beside any other process.
     pub(crate) fn open_read_only(&self) -> Result<Archive, Failure> {
         let mut options = ArchiveOptions::default();
@@ -44,26 +54,52 @@ impl StoreArgs {
     }
 }
 
-/// Says what to do about a store that is not there, in words of this command.
+/// Says what to do about a store that cannot be opened, in words of this command.
 fn explain_open(error: Error, store: &Path) -> Failure {
-    if error.kind() == ErrorKind::ReadOnly {
-        let mut explained = Error::new(ErrorKind::ReadOnly, error.message())
-            .at_path(error.path().unwrap_or(store))
-            .with_remedy("this command writes; make the file system writable");
-        if let Some(cause) = std::error::Error::source(&error) {
-            explained = explained.with_source(cause.to_string());
+    let is_of_store = error.path().is_none_or(|path| path == store);
+    let remedy = match error.kind() {
+        ErrorKind::ReadOnly => "this command writes; make the file system writable".to_owned(),
+        ErrorKind::NotFound if is_of_store => {
+            "check the path; `ppc import` makes a new store".to_owned()
         }
-        return explained.into();
+        ErrorKind::Locked => "another process writes to it or tidies it: try again when that has \
+                              ended; commands that only read, such as `ppc ls` and `ppc export`, \
+                              need not wait for a writer"
+            .to_owned(),
+        ErrorKind::Unsupported if error.message().contains("version") => format!(
+            "this is ppc {}; use the release that wrote the store, or a newer one",
+            env!("CARGO_PKG_VERSION")
+        ),
+        _ => return error.into(),
+    };
+    let mut explained = Error::new(error.kind(), error.message())
+        .at_path(error.path().unwrap_or(store))
+        .with_remedy(remedy);
+    if let Some(offset) = error.offset() {
+        explained = explained.at_offset(offset);
     }
-    let no_store =
-        error.kind() == ErrorKind::NotFound && error.path().is_none_or(|path| path == store);
-    if !no_store {
-        return error.into();
+    if let Some(cause) = std::error::Error::source(&error) {
+        explained = explained.with_source(cause.to_string());
     }
-    Error::new(ErrorKind::NotFound, error.message())
-        .at_path(store)
-        .with_remedy("check the path; `ppc import` makes a new store")
-        .into()
+    explained.into()
+}
+
+/// Refuses to write `dest` into the store's directory, which belongs to the store alone.
+pub(crate) fn refuse_within(store: &Path, dest: &Path) -> Result<(), Failure> {
+    let directory = match dest.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let (Ok(store), Ok(directory)) = (store.canonicalize(), directory.canonicalize()) else {
+        return Ok(());
+    };
+    if directory.starts_with(&store) {
+        let error = Error::invalid_input("the place to write to lies within the store")
+            .at_path(dest)
+            .with_remedy("choose a place beside it");
+        return Err(error.into());
+    }
+    Ok(())
 }
 
 /// Which contents a command is about; all where nothing is given.
@@ -75,13 +111,22 @@ pub(crate) struct SelectionArgs {
     /// Only files with this name, such as setup.py
     #[arg(long, value_name = "NAME", group = "selection")]
     name: Option<OsString>,
-    /// Only keys that begin so, such as py.set: an extension, a dot, and the start of the name
+    /// Only keys that begin so, such as py.set: an extension, a dot, and the start of the name,
+    /// with %XX as `ppc ls` prints it
     #[arg(long, value_name = "PREFIX", group = "selection")]
     prefix: Option<OsString>,
 }
 
 impl SelectionArgs {
     pub(crate) fn selection(&self) -> Result<Selection, Failure> {
+        let selection = self.parse()?;
+        selection
+            .key_range()
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        Ok(selection)
+    }
+
+    fn parse(&self) -> Result<Selection, Failure> {
         if let Some(ext) = &self.ext {
             let ext = ext.as_encoded_bytes();
             return Ok(Selection::Ext(ext.strip_prefix(b".").unwrap_or(ext).into()));
@@ -98,14 +143,25 @@ impl SelectionArgs {
                 )));
             };
             let (ext, rest) = bytes.split_at(dot);
+            let unescaped = |text| {
+                key::unescape(text).ok_or_else(|| {
+                    Failure::Usage(format!(
+                        "prefix {prefix:?} has a % without two hex digits; write %25 for a %, as \
+                         keys do in `ppc ls`"
+                    ))
+                })
+            };
             return Ok(Selection::StemStart {
-                ext: ext.into(),
-                stem_start: rest.get(1..).unwrap_or_default().into(),
+                ext: unescaped(ext)?,
+                stem_start: unescaped(rest.get(1..).unwrap_or_default())?,
             });
         }
         Ok(Selection::All)
     }
 }
+
+/// zstd levels that `--zstd-level` takes: below, files hardly shrink and nothing gets faster.
+const ZSTD_LEVELS: RangeInclusive<i32> = -7..=22;
 
 /// How files are put together in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -158,6 +214,13 @@ impl StoringArgs {
         let mut options = stored_options(store)
             .unwrap_or_else(|| TableOptions::blocks(ZSTD_LEVEL_DEFAULT, BLOCK_BYTES_DEFAULT));
         if let Some(level) = self.zstd_level {
+            if !ZSTD_LEVELS.contains(&level) {
+                return Err(Failure::Usage(format!(
+                    "--zstd-level is {level}; it must lie between {} and {}",
+                    ZSTD_LEVELS.start(),
+                    ZSTD_LEVELS.end()
+                )));
+            }
             options.compression = Compression::Zstd { level };
         }
         match (self.layout, options.layout) {

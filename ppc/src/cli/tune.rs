@@ -248,7 +248,7 @@ fn take_sample(
             Sample::of_archive(archive, &options, watcher).map_err(stopped)?
         }
         _ => {
-            let source_options = args.reading.options()?;
+            let source_options = args.reading.options(vec![args.store.excluded()])?;
             let specs: Vec<SourceSpec> = args
                 .sources
                 .iter()

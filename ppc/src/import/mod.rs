@@ -184,11 +184,7 @@ struct Context<'a> {
 }
 
 /// Runs reader and workers beside the loader, which works on this thread.
-fn run_threads(
-    sources: Sources,
-    context: Context<'_>,
-    report: &mut ImportReport,
-) -> Result<()> {
+fn run_threads(sources: Sources, context: Context<'_>, report: &mut ImportReport) -> Result<()> {
     let budget = Budget::new(context.shares.in_flight);
     let mut loader = Loader::new(context, sources.bytes_total());
     std::thread::scope(|scope| {

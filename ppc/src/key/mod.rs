@@ -145,6 +145,13 @@ pub fn join_name(ext: &[u8], stem: &[u8]) -> Option<Vec<u8>> {
     (split_name(&name) == (ext, stem)).then_some(name)
 }
 
+/// The bytes that a piece of a key's text stands for; none if a `%` in it is not followed by two hex
+/// digits.
+#[must_use]
+pub fn unescape(text: &[u8]) -> Option<Vec<u8>> {
+    crate::text::unescape(text).map(std::borrow::Cow::into_owned)
+}
+
 /// The file name at the end of a path: what follows the last `/`. A backslash is a byte like any
 /// other, since most paths that reach us come from systems where it is.
 #[must_use]

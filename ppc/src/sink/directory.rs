@@ -9,8 +9,8 @@
 //!
 //! The hash in the path keeps apart files of one name, and names that only case or Unicode
 //! normalization tells apart; the last part is the file's own name wherever that is safe (see
-//! [`safe_file_name`]), so that reading the directory back gives it again. The map is the authority: its
-//! keys are exact. Everything is written to a directory beside the final one, renamed at the end.
+//! [`safe_file_name`]). The map is the authority: its keys are exact, and the source that reads the
+//! directory back takes the names from it. Everything is written to a directory beside the final one, renamed at the end.
 //! Files are not synced one by one: after a power cut, export again.
 
 use std::fs::File;
@@ -21,11 +21,13 @@ use ppc_engine::{Error, Result};
 use tempfile::TempDir;
 
 use super::output::{exists, parent, sync_directory};
-use super::{Sink, SinkOptions, SinkReport, safe_file_name};
+use super::{Sink, SinkOptions, SinkReport, safe_file_name, temporary};
 use crate::key::PpcKey;
 
 /// Name of the map, in the directory's root.
 pub const MAP_FILE: &str = "ppc-map.tsv";
+/// First line of the map, without its end: what its columns are.
+pub(crate) const MAP_HEADER: &str = "swhid\tsize\tfile\tkey";
 /// Directory of files without extension.
 const NO_EXT: &str = "_";
 
@@ -42,13 +44,11 @@ impl DirectorySink {
     /// Starts a directory that will be called `path`, which must not exist or be empty.
     pub fn create(path: &Path, _options: &SinkOptions) -> Result<Self> {
         check_free(path)?;
-        let name = path.file_name().unwrap_or_default();
-        let mut prefix = std::ffi::OsString::from(".");
-        prefix.push(name);
-        prefix.push(".");
-        let cannot_create = |error| Error::io("create", path, error);
+        temporary::prepare(path)?;
+        let prefix = temporary::prefix(path);
+        let cannot_create = |error| temporary::cannot_create(path, &error);
         let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix).suffix(".partial");
+        builder.prefix(&prefix).suffix(temporary::SUFFIX);
         #[cfg(unix)]
         let builder = {
             use std::os::unix::fs::PermissionsExt;
@@ -56,9 +56,9 @@ impl DirectorySink {
         };
         let temporary = builder.tempdir_in(parent(path)).map_err(cannot_create)?;
         let map = File::create_new(temporary.path().join(MAP_FILE)).map_err(cannot_create)?;
+        temporary::hold(&map);
         let mut map = BufWriter::new(map);
-        map.write_all(b"swhid\tsize\tfile\tkey\n")
-            .map_err(cannot_create)?;
+        writeln!(map, "{MAP_HEADER}").map_err(cannot_create)?;
         Ok(Self {
             path: path.to_path_buf(),
             temporary,

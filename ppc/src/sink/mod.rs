@@ -2,18 +2,20 @@
 //!
 //! A [`Sink`] takes keys and contents, one after the other, and makes its output complete in
 //! [`Sink::finish`]: until then everything lies under a temporary name beside the final one, and is
-//! removed if the sink is dropped. Nothing that exists is overwritten unless the options say so,
+//! removed if the sink is dropped, or by the next sink with that output if the process was killed.
+//! Nothing that exists is overwritten unless the options say so,
 //! and a directory never is.
 //!
-//! What a sink writes, the source of the same format reads back with the same names and contents;
-//! only a directory, whose names must suit every file system, changes some names and says in a map
-//! file what they were. A sink is used by one thread.
+//! What a sink writes, the source of the same format reads back with the same names and contents. A
+//! directory, whose names must suit every file system, changes some names and says in a map file what
+//! they were. A sink is used by one thread.
 
 mod directory;
 mod output;
 mod parquet;
 mod safe_name;
 mod tar;
+mod temporary;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +27,7 @@ use ppc_engine::{Error, Result};
 use crate::key::PpcKey;
 use crate::text::quote;
 
+pub(crate) use directory::MAP_HEADER;
 pub use directory::{DirectorySink, MAP_FILE};
 pub use parquet::ParquetSink;
 pub use safe_name::safe_file_name;

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use ppc_engine::{Error, Result};
 use tempfile::NamedTempFile;
 
+use super::temporary;
+
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// A file being written under a temporary name in its final directory.
@@ -28,12 +30,10 @@ impl Output {
                 .at_path(path)
                 .with_remedy("give the name of a file"));
         }
-        let name = path.file_name().unwrap_or_default();
-        let mut prefix = std::ffi::OsString::from(".");
-        prefix.push(name);
-        prefix.push(".");
+        temporary::prepare(path)?;
+        let prefix = temporary::prefix(path);
         let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix).suffix(".partial");
+        builder.prefix(&prefix).suffix(temporary::SUFFIX);
         #[cfg(unix)]
         let builder = {
             use std::os::unix::fs::PermissionsExt;
@@ -42,7 +42,8 @@ impl Output {
         };
         let file = builder
             .tempfile_in(parent(path))
-            .map_err(|error| Error::io("create", path, error))?;
+            .map_err(|error| temporary::cannot_create(path, &error))?;
+        temporary::hold(file.as_file());
         Ok(Self {
             path: path.to_path_buf(),
             overwrite,

@@ -1,13 +1,13 @@
 //! What kind of input a path is, and the source that reads it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
 use ppc_engine::{Error, Result};
 
-use super::tar::looks_like_tar;
+use super::tar::{STDIN, looks_like_tar};
 use super::{DirectorySource, ParquetSource, Source, SourceFormat, SourceOptions, TarSource};
 
 /// How Parquet files begin: readable ones, and those with an encrypted footer.
@@ -40,13 +40,20 @@ pub struct SourceSpec {
 
 impl SourceSpec {
     /// Reads `git:repo`, `tar:file`, `parquet:file`, `dir:path`, or a plain path. A path that
-    /// exists as it is written is plain, so a file called `git:x` can be named.
+    /// exists as it is written is plain, so a file called `git:x` can be named. `-` is a tar archive
+    /// on standard input.
     #[must_use]
     pub fn parse(text: &OsStr) -> Self {
         let plain = Self {
             format: None,
             path: PathBuf::from(text),
         };
+        if text == STDIN {
+            return Self {
+                format: Some(SourceFormat::Tar),
+                ..plain
+            };
+        }
         if plain.path.symlink_metadata().is_ok() {
             return plain;
         }
@@ -54,7 +61,7 @@ impl SourceSpec {
             if let Some(path) = strip_prefix(text, format.name()) {
                 return Self {
                     format: Some(format),
-                    path: PathBuf::from(path),
+                    path,
                 };
             }
         }
@@ -63,10 +70,18 @@ impl SourceSpec {
 }
 
 /// What follows `name:` in `text`.
-fn strip_prefix(text: &OsStr, name: &str) -> Option<OsString> {
-    let text = text.to_str()?;
-    let rest = text.strip_prefix(name)?.strip_prefix(':')?;
-    Some(OsString::from(rest))
+#[cfg(unix)]
+fn strip_prefix(text: &OsStr, name: &str) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    let rest = text.as_bytes().strip_prefix(name.as_bytes())?;
+    Some(PathBuf::from(OsStr::from_bytes(rest.strip_prefix(b":")?)))
+}
+
+/// What follows `name:` in `text`; none where that is no Unicode.
+#[cfg(not(unix))]
+fn strip_prefix(text: &OsStr, name: &str) -> Option<PathBuf> {
+    let rest = text.to_str()?.strip_prefix(name)?;
+    Some(PathBuf::from(rest.strip_prefix(':')?))
 }
 
 /// Opens the input that `spec` names, as the format it names, else the options name, else the input
@@ -184,6 +199,17 @@ mod tests {
         assert_eq!(spec.format, Some(SourceFormat::Git));
         assert_eq!(spec.path, Path::new("some/repo"));
         assert_eq!(SourceSpec::parse(OsStr::new("svn:x")).format, None);
+        assert_eq!(
+            SourceSpec::parse(OsStr::new("-")).format,
+            Some(SourceFormat::Tar)
+        );
+        #[cfg(unix)]
+        {
+            use std::os::unix::ffi::OsStrExt;
+            let spec = SourceSpec::parse(OsStr::from_bytes(b"tar:\xff"));
+            assert_eq!(spec.format, Some(SourceFormat::Tar));
+            assert_eq!(spec.path, Path::new(OsStr::from_bytes(b"\xff")));
+        }
         let missing = SourceSpec::parse(OsStr::new("no/such/file"));
         let error = open_source(&missing, &SourceOptions::default()).map(|_| ());
         assert_eq!(error.unwrap_err().kind(), ErrorKind::NotFound);

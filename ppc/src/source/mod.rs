@@ -36,7 +36,7 @@ use crate::text::quote;
 
 pub(crate) use compressed::decompress;
 pub use detect::{SourceSpec, open_source};
-pub use directory::DirectorySource;
+pub use directory::{DirectorySource, Excluded};
 #[cfg(feature = "git")]
 pub use git::GitSource;
 pub use item::{Origin, Place, Problem, ProblemKind, SourceFile, SourceItem, StatedHash};
@@ -115,6 +115,8 @@ pub struct SourceOptions {
     pub git_all_objects: bool,
     /// Parquet: which columns hold what; found out from their names if `None`.
     pub columns: Option<ColumnMapping>,
+    /// Directories: what is left out wherever it is met, and reported. None by default.
+    pub exclude: Vec<Excluded>,
 }
 
 impl Default for SourceOptions {
@@ -126,6 +128,7 @@ impl Default for SourceOptions {
             include_hidden: true,
             git_all_objects: false,
             columns: None,
+            exclude: Vec::new(),
         }
     }
 }
@@ -160,7 +163,9 @@ impl Input {
 
     /// The problem of a file with more bytes than the options allow.
     fn too_large(&self, place: Place, file_bytes: u64, file_bytes_max: u64) -> SourceItem {
-        let message = format!("{file_bytes} bytes, more than the limit of {file_bytes_max}");
+        let plural = if file_bytes == 1 { "" } else { "s" };
+        let message =
+            format!("{file_bytes} byte{plural}, more than the limit of {file_bytes_max}, left out");
         self.problem(place, ProblemKind::TooLarge, message)
     }
 }

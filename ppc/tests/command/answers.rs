@@ -50,6 +50,7 @@ fn lists_are_by_extension_name_and_prefix_in_key_order() {
     assert_eq!(list(&["--prefix", "py.set"]).len(), 3);
     assert_eq!(list(&["--prefix", "py.setu"]).len(), 2);
     assert_eq!(list(&["--limit", "2"]), everything[..2]);
+    assert_eq!(list(&["--limit", "0"]), everything[..0]);
     let mut backwards = list(&["--reverse"]);
     backwards.reverse();
     assert_eq!(backwards, everything);
@@ -243,9 +244,22 @@ fn a_reader_that_goes_away_is_no_error() {
         .collect();
     let folder = scene.folder("in", crate::support::borrowed(&files));
     succeed(args([&"import", &scene.store(), &folder]));
-    for command in ["ls", "stats"] {
+    let keys = scene.path("keys");
+    std::fs::write(&keys, succeed(args([&"ls", &scene.store()]))).unwrap();
+    for words in [
+        &["ls"][..],
+        &["stats"],
+        &["cat", "--batch"],
+        &["get", "--batch"],
+        &["has", "--batch"],
+    ] {
+        let command = words.join(" ");
         let mut child = ppc()
-            .args(args([&command, &scene.store(), &"--json"]))
+            .arg(words[0])
+            .arg(scene.store())
+            .args(&words[1..])
+            .arg("--json")
+            .stdin(std::fs::File::open(&keys).unwrap())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -280,6 +294,12 @@ fn errors_are_json_where_results_are() {
     assert_eq!(output.status.code(), Some(2));
     let error: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
     assert_eq!(error["error"]["kind"], "usage");
+    // What is missing was cut off.
+    let output = run(["import", "code.ppc", "--json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(message.ends_with("<SOURCE>..."), "{message}");
 }
 
 #[test]
@@ -318,4 +338,45 @@ fn completions_and_man_pages_are_made() {
     let scene = Scene::new();
     succeed(args([&"man", &"--into", &scene.path("man")]));
     assert!(scene.path("man").join("ppc-import.1").is_file());
+}
+
+/// Prefixes were taken as bytes, so what `ls` prints with escapes found nothing.
+#[test]
+fn a_prefix_is_written_as_keys_are_listed() {
+    let scene = Scene::new();
+    let names: [&[u8]; 3] = [b"100%a.c", b"\xff.c", b"x.swh:1"];
+    let folder = scene.folder("in", names.map(|name| (name, name)));
+    succeed(args([&"import", &scene.store(), &folder]));
+    for key in lines(succeed(args([&"ls", &scene.store()]))) {
+        let prefix = key.split_once(".swh:1:cnt:").unwrap().0;
+        let found = succeed(args([&"ls", &scene.store(), &"--prefix", &prefix]));
+        assert_eq!(lines(found).join("\n"), key, "{prefix}");
+    }
+}
+
+#[test]
+fn a_dash_is_standard_output_where_one_content_is_got() {
+    let scene = small_store();
+    let key = lines(succeed(args([&"ls", &scene.store(), &"--name", &"main.c"]))).remove(0);
+    let output = ppc()
+        .current_dir(scene.path(""))
+        .args(args([&"get", &scene.store(), &key, &"-o", &"-"]))
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stdout, b"int main() {}\n");
+    assert!(!scene.path("-").exists());
+}
+
+#[test]
+fn counts_of_one_are_no_plurals() {
+    let scene = Scene::new();
+    let folder = scene.folder("in", [(&b"a.c"[..], &b"x"[..])]);
+    let text = |command: &[std::ffi::OsString]| String::from_utf8(succeed(command)).unwrap();
+    let report = text(&args([&"import", &scene.store(), &folder]));
+    assert!(report.contains(" 1 file, 1 B"), "{report}");
+    let report = text(&args([&"export", &scene.store(), &scene.path("x.tar")]));
+    assert!(report.starts_with("1 file, "), "{report}");
+    let line = fail(3, args([&"has", &scene.store(), &ABSENT]));
+    assert_eq!(line, "ppc: 1 of 1 is not in the store");
 }

@@ -151,7 +151,7 @@ fn every_form_of_export_can_be_imported_again() {
     let folder = scene.folder("in", borrowed(&files));
     succeed(args([&"import", &scene.store(), &folder]));
     let keys = succeed(args([&"ls", &scene.store()]));
-    for name in ["all.parquet", "all.tar", "all.tar.zst"] {
+    for name in ["all.parquet", "all.tar", "all.tar.zst", "all"] {
         let export = scene.path(name);
         let report = succeed_json(args([&"export", &scene.store(), &export]));
         assert_eq!(
@@ -166,7 +166,6 @@ fn every_form_of_export_can_be_imported_again() {
     }
     // A folder's names are made safe; its contents are the same.
     let export = scene.path("all");
-    succeed(args([&"export", &scene.store(), &export]));
     let distinct: BTreeSet<Vec<u8>> = files.into_iter().map(|(_, content)| content).collect();
     let exported = contents_below(&export);
     assert!(distinct.is_subset(&exported));
@@ -321,4 +320,37 @@ fn an_archive_named_by_hash_gets_its_names_from_the_list_beside_it() {
         left.flatten()
             .all(|it| !it.file_name().to_string_lossy().starts_with(".ppc-names"))
     );
+}
+
+/// What a killed export had written stayed beside the output for ever.
+#[test]
+fn an_export_removes_what_a_killed_one_left_and_nothing_else() {
+    let scene = Scene::new();
+    let folder = scene.folder("in", [(&b"a.c"[..], &b"x"[..])]);
+    succeed(args([&"import", &scene.store(), &folder]));
+    fs::write(scene.path(".out.tar.AbC123.partial"), "left").unwrap();
+    scene.folder(
+        ".out.AbC123.partial",
+        [(&b"ppc-map.tsv"[..], &b"swhid"[..]), (b"c/x.c", b"x")],
+    );
+    let busy = scene.path(".out.tar.BuSy00.partial");
+    fs::write(&busy, "being written").unwrap();
+    let lock = fs::File::open(&busy).unwrap();
+    lock.lock().unwrap();
+    let others = [
+        ".out.tar.partial",
+        ".else.tar.AbC123.partial",
+        ".out.tar.AbC1234.partial",
+    ];
+    for other in others {
+        fs::write(scene.path(other), "of somebody else").unwrap();
+    }
+    succeed(args([&"export", &scene.store(), &scene.path("out.tar")]));
+    succeed(args([&"export", &scene.store(), &scene.path("out")]));
+    assert!(!scene.path(".out.tar.AbC123.partial").exists());
+    assert!(!scene.path(".out.AbC123.partial").exists());
+    assert!(busy.exists());
+    for other in others {
+        assert!(scene.path(other).exists(), "{other}");
+    }
 }

@@ -51,6 +51,8 @@ fn a_store_of_another_version_is_refused_by_version() {
         line.contains("version 9") && line.contains("version 1"),
         "{line}"
     );
+    let release = format!("this is ppc {}", env!("CARGO_PKG_VERSION"));
+    assert!(line.contains(&release), "{line}");
     let line = fail(1, args([&"import", &scene.store(), &scene.path("in")]));
     assert!(line.contains("version 9"), "{line}");
 }
@@ -94,6 +96,11 @@ fn a_second_writer_is_told_of_the_first() {
     let holder = ppc_engine::Db::open(scene.store(), Default::default()).unwrap();
     let line = fail(1, args([&"put", &scene.store(), &"/etc/hostname"]));
     assert!(line.contains("open for writing elsewhere"), "{line}");
+    // Opening it read-only is nothing that this command could do.
+    assert!(
+        line.contains("try again") && !line.contains("read-only here"),
+        "{line}"
+    );
     // Readers do not mind.
     succeed(args([&"ls", &scene.store()]));
     drop(holder);
@@ -141,6 +148,9 @@ fn nonsense_options_are_usage_errors() {
         ("--block-size", "1"),
         ("--block-size", "1GiB"),
         ("--zstd-level", "99"),
+        ("--zstd-level", "-99"),
+        ("--threads", "0"),
+        ("--commit-every", "0"),
         ("--layout=clustered", "--block-size=4KiB"),
         ("--dictionary", "2MiB"),
         ("--dictionary", "1TiB"),
@@ -154,8 +164,23 @@ fn nonsense_options_are_usage_errors() {
             "{line}"
         );
     }
+    let level = args([&"import", &scene.store(), &folder, &"--zstd-level", &"99"]);
+    let line = fail(2, level);
+    assert!(line.contains("between -7 and 22"), "{line}");
     let line = fail(2, args([&"ls", &scene.store(), &"--prefix", &"py"]));
     assert!(line.contains("dot"), "{line}");
+    let line = fail(2, args([&"ls", &scene.store(), &"--prefix", &"py.100%"]));
+    assert!(line.contains("%25"), "{line}");
+    fail(2, args([&"ls", &scene.store(), &"--ext", &"tar.gz"]));
+    for (option, value) in [
+        ("--row-group-rows", "0"),
+        ("--row-group-size", "0"),
+        ("--zstd-level", "99"),
+    ] {
+        let dest = scene.path("out.parquet");
+        let line = fail(2, args([&"export", &scene.store(), &dest, &option, &value]));
+        assert!(line.contains("must"), "{line}");
+    }
 }
 
 #[test]
@@ -284,4 +309,63 @@ fn write_parquet(path: &std::path::Path, columns: &[&str], rows: &[&[&[u8]]]) {
     }
     group.close().unwrap();
     writer.close().unwrap();
+}
+
+/// The message had the temporary name beside the one that was asked for.
+#[test]
+fn an_export_that_cannot_begin_names_the_folder_that_lacks() {
+    let scene = store_with_a_file();
+    for dest in ["absent/out.tar", "absent/out.parquet", "absent/out"] {
+        let line = fail(1, args([&"export", &scene.store(), &scene.path(dest)]));
+        assert!(
+            line.contains("absent") && line.contains("make it first") && !line.contains("partial"),
+            "{line}"
+        );
+    }
+    let line = fail(2, args([&"export", &scene.store(), &"-"]));
+    assert!(line.contains("standard output"), "{line}");
+}
+
+#[test]
+fn nothing_is_written_into_the_stores_directory() {
+    let scene = store_with_a_file();
+    for command in ["export", "checkpoint"] {
+        let inside = scene.store().join("inside");
+        let line = fail(1, args([&command, &scene.store(), &inside]));
+        assert!(line.contains("within the store"), "{line}");
+        assert!(!inside.exists());
+    }
+}
+
+/// A pipe was waited for, and a folder was said to be unreadable.
+#[test]
+fn only_regular_files_are_put() {
+    let scene = store_with_a_file();
+    let pipe = scene.path("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let line = fail(1, args([&"put", &scene.store(), &pipe]));
+    assert!(
+        line.contains("pipe") && line.contains("standard input"),
+        "{line}"
+    );
+    let line = fail(1, args([&"put", &scene.store(), &scene.path("in")]));
+    assert!(line.contains("ppc import"), "{line}");
+}
+
+#[test]
+fn a_file_where_a_folder_is_wanted_is_named() {
+    let scene = store_with_a_file();
+    let file = scene.path("in").join("hello.c");
+    let id = "b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0";
+    for command in [
+        args([&"get", &scene.store(), &id, &"--into", &file]).to_vec(),
+        args([&"man", &"--into", &file]).to_vec(),
+    ] {
+        let line = fail(1, command);
+        assert!(
+            line.contains("hello.c") && line.contains("folder"),
+            "{line}"
+        );
+    }
 }

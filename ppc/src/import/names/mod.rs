@@ -239,13 +239,17 @@ fn cancelled() -> Error {
     )
 }
 
+/// Whether a file of this name in a walked directory is such a directory of names.
+pub(crate) fn is_scratch(name: &OsStr) -> bool {
+    name.as_encoded_bytes()
+        .starts_with(DIRECTORY_PREFIX.as_bytes())
+}
+
 /// Removes what killed processes left. Whatever cannot be removed is left to the next sweep.
 fn sweep(directory: &Path) {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     for entry in entries {
-        let is_ours =
-            OsStr::as_encoded_bytes(&entry.file_name()).starts_with(DIRECTORY_PREFIX.as_bytes());
-        if is_ours && is_abandoned(&entry.path()) {
+        if is_scratch(&entry.file_name()) && is_abandoned(&entry.path()) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

@@ -4,14 +4,23 @@
 //! (extension, stem, path), so that an import of a directory is sorted but for files of one name.
 //! Memory: the paths (about 100 bytes a file) and one content.
 //!
+//! A directory that [`crate::sink::DirectorySink`] wrote is known by its map file, which is not read
+//! as a file of it: each file that it names, and whose content still has the hash it states, gets the
+//! name it had before the export. One whose content has another is a file like any other, with the
+//! hash of the map as its stated hash, so that the importer tells of it. What the map names and is not
+//! there is reported.
+//!
 //! Symbolic links are not followed, neither to files nor to directories, so nothing outside the
 //! directory is read; they and special files are reported as [`ProblemKind::NotAFile`]. What the
 //! walk or a read cannot open is reported and passed over.
 
+mod exclude;
+mod map;
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Ordering;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -20,8 +29,15 @@ use bytes::Bytes;
 use ignore::WalkBuilder;
 use ppc_engine::{Error, ErrorKind, Result};
 
-use super::{Input, Place, ProblemKind, Progress, Source, SourceFile, SourceItem, SourceOptions};
-use crate::key::{file_name, split_name};
+use super::{
+    Input, Place, ProblemKind, Progress, Source, SourceFile, SourceItem, SourceOptions, StatedHash,
+};
+use crate::hash::{ContentHash, Sha1Git};
+use crate::key::{PpcKey, file_name, split_name};
+use crate::sink::MAP_FILE;
+pub use exclude::Excluded;
+use exclude::Exclusions;
+use map::Map;
 
 /// Reads the files below a directory, or a single file.
 #[derive(Debug)]
@@ -29,16 +45,44 @@ pub struct DirectorySource {
     input: Input,
     progress: Progress,
     file_bytes_max: u64,
-    /// Paths below the root, sorted; a single empty one if the root is a file.
-    files: Vec<PathBuf>,
+    /// What there is to read, sorted; a single empty path if the root is a file.
+    files: Vec<FoundFile>,
     /// What the walk could not take.
     problems: Vec<(Place, ProblemKind, String)>,
+}
+
+/// A file that the walk found.
+#[derive(Debug)]
+struct FoundFile {
+    /// Its path below the root.
+    path: PathBuf,
+    /// Its key, where the map of an export knows it.
+    key: Option<PpcKey>,
+}
+
+impl FoundFile {
+    /// The name by which it is sorted, and which it gets unless its content has changed.
+    fn name(&self) -> &[u8] {
+        match &self.key {
+            Some(key) => key.name(),
+            None => file_name(self.path.as_os_str().as_encoded_bytes()),
+        }
+    }
+
+    /// In the order of the keys that files will have, those of one name by path.
+    fn compare(&self, other: &Self) -> Ordering {
+        split_name(self.name())
+            .cmp(&split_name(other.name()))
+            .then_with(|| self.path.as_os_str().cmp(other.path.as_os_str()))
+    }
 }
 
 impl DirectorySource {
     /// Walks the directory at `path`, reading no content yet.
     pub fn open(path: &Path, options: &SourceOptions) -> Result<Self> {
         let metadata = std::fs::metadata(path).map_err(|error| Error::io("open", path, error))?;
+        let exclusions = Exclusions::new(&options.exclude);
+        exclusions.check_root(path)?;
         let mut source = Self {
             input: Input::new(path.to_path_buf()),
             progress: Progress::new(),
@@ -47,15 +91,21 @@ impl DirectorySource {
             problems: Vec::new(),
         };
         if metadata.is_file() {
-            source.files.push(PathBuf::new());
+            source.files.push(FoundFile {
+                path: PathBuf::new(),
+                key: None,
+            });
             source.progress.set_total_bytes(metadata.len());
         } else if metadata.is_dir() {
-            source.walk(options)?;
+            source.walk(options, &exclusions)?;
         } else {
             return Err(
                 Error::new(ErrorKind::InvalidInput, "neither a file nor a directory")
                     .at_path(path)
-                    .with_remedy("give a directory or a regular file"),
+                    .with_remedy(
+                        "give a directory or a regular file; a tar archive may come from a pipe, as \
+                         tar:PATH or, on standard input, as -",
+                    ),
             );
         }
         let items = source.files.len() + source.problems.len();
@@ -63,10 +113,22 @@ impl DirectorySource {
         Ok(source)
     }
 
-    fn walk(&mut self, options: &SourceOptions) -> Result<()> {
+    fn walk(&mut self, options: &SourceOptions, exclusions: &Exclusions) -> Result<()> {
+        let cannot_list = |error| Error::io("list", &self.input.path, error);
         // A root that is a link is followed: the user named it. Links below are not.
-        let root = std::fs::canonicalize(&self.input.path)
-            .map_err(|error| Error::io("open", &self.input.path, error))?;
+        let root = std::fs::canonicalize(&self.input.path).map_err(cannot_list)?;
+        // The walk passes over what it cannot list; nothing at all is an error.
+        std::fs::read_dir(&root).map_err(cannot_list)?;
+        for (place, what) in exclusions.below(&root) {
+            let message = format!("{what}, left out");
+            let place = Place::Path(path_bytes(place));
+            self.report(place, ProblemKind::NotAFile, message);
+        }
+        let mut map = Map::read(&root);
+        for problem in map.iter_mut().flat_map(|map| map.problems.drain(..)) {
+            let place = Place::Path(Bytes::from_static(MAP_FILE.as_bytes()));
+            self.report(place, ProblemKind::Unreadable, problem);
+        }
         let mut builder = WalkBuilder::new(&root);
         builder
             .standard_filters(false)
@@ -75,8 +137,13 @@ impl DirectorySource {
         if options.honour_gitignore {
             builder.git_ignore(true).git_exclude(true).parents(true);
             builder.require_git(false);
-            builder.filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git");
         }
+        let git = options.honour_gitignore.then_some(OsStr::new(".git"));
+        let exclusions = exclusions.clone();
+        builder.filter_entry(move |entry| {
+            let name = entry.file_name();
+            entry.depth() == 0 || (Some(name) != git && !exclusions.hold(entry.path(), name))
+        });
         let mut total_bytes = 0;
         for entry in builder.build() {
             match entry {
@@ -86,19 +153,35 @@ impl DirectorySource {
                         self.report(Place::Whole, ProblemKind::Unreadable, error.to_string());
                     }
                 }
-                Ok(entry) => total_bytes += self.take_entry(&root, &entry),
+                Ok(entry) => total_bytes += self.take_entry(&root, &entry, map.as_mut()),
                 Err(error) => {
                     self.report(Place::Whole, ProblemKind::Unreadable, error.to_string());
                 }
             }
         }
-        self.files.sort_by(|a, b| compare_paths(a, b));
+        for place in map.into_iter().flat_map(|map| map.keys.into_keys()) {
+            self.report_if_absent(&root, place);
+        }
+        self.files.sort_by(FoundFile::compare);
         self.progress.set_total_bytes(total_bytes);
         Ok(())
     }
 
-    /// Notes one entry of the walk; returns the bytes that it adds.
-    fn take_entry(&mut self, root: &Path, entry: &ignore::DirEntry) -> u64 {
+    /// Reports a file of the map that the walk did not meet, unless it was told not to.
+    fn report_if_absent(&mut self, root: &Path, place: Vec<u8>) {
+        let Ok(below_root) = std::str::from_utf8(&place) else {
+            return;
+        };
+        if root.join(below_root).symlink_metadata().is_err() {
+            let message = format!("{MAP_FILE} names it, but it is not there");
+            let place = Place::Path(Bytes::from(place));
+            self.report(place, ProblemKind::Unreadable, message);
+        }
+    }
+
+    /// Notes one entry of the walk, with the key that the map has for it; returns the bytes that it
+    /// adds.
+    fn take_entry(&mut self, root: &Path, entry: &ignore::DirEntry, map: Option<&mut Map>) -> u64 {
         let below_root = entry.path().strip_prefix(root).unwrap_or(entry.path());
         let place = || Place::Path(path_bytes(below_root));
         if let Some(error) = entry.error() {
@@ -112,14 +195,24 @@ impl DirectorySource {
         }
         if !file_type.is_file() {
             let what = if file_type.is_symlink() {
-                "a symbolic link"
+                "a symbolic link, not followed"
             } else {
-                "a special file"
+                "a special file, left out"
             };
             self.report(place(), ProblemKind::NotAFile, what.to_owned());
             return 0;
         }
-        self.files.push(below_root.to_path_buf());
+        let mut key = None;
+        if let Some(map) = map {
+            if below_root == Path::new(MAP_FILE) {
+                return 0;
+            }
+            key = map.keys.remove(&path_bytes(below_root)[..]);
+        }
+        self.files.push(FoundFile {
+            path: below_root.to_path_buf(),
+            key,
+        });
         // A file that vanishes between the walk and the read is reported when read.
         entry.metadata().map_or(0, |metadata| metadata.len())
     }
@@ -130,7 +223,8 @@ impl DirectorySource {
         self.problems.push((place, kind, message));
     }
 
-    fn read_file(&self, below_root: &Path) -> SourceItem {
+    fn read_file(&self, found: &FoundFile) -> SourceItem {
+        let below_root = found.path.as_path();
         let is_single_file = below_root.as_os_str().is_empty();
         let (place, full_path) = if is_single_file {
             (Place::Whole, self.input.path.clone())
@@ -157,11 +251,15 @@ impl DirectorySource {
         } else {
             path_bytes(below_root)
         };
-        SourceItem::File(SourceFile::from_path(
-            path,
-            content,
-            self.input.origin(place),
-        ))
+        let mut file = SourceFile::from_path(path, content, self.input.origin(place));
+        if let Some(key) = &found.key {
+            if Sha1Git::of(&file.content) == key.hash() {
+                file.name = key.name().clone();
+            }
+            let stated = ContentHash::Sha1Git(key.hash());
+            file.stated.push(StatedHash::Known(stated));
+        }
+        SourceItem::File(file)
     }
 }
 
@@ -180,8 +278,8 @@ impl Source for DirectorySource {
             self.progress.add_file();
             each(self.input.problem(place.clone(), *kind, message.clone()))?;
         }
-        for below_root in &self.files {
-            let item = self.read_file(below_root);
+        for found in &self.files {
+            let item = self.read_file(found);
             self.progress.add_file();
             each(item)?;
         }
@@ -223,14 +321,4 @@ fn path_bytes(path: &Path) -> Bytes {
         bytes.extend_from_slice(part.as_encoded_bytes());
     }
     Bytes::from(bytes)
-}
-
-fn compare_paths(a: &Path, b: &Path) -> Ordering {
-    let (a_bytes, b_bytes) = (
-        a.as_os_str().as_encoded_bytes(),
-        b.as_os_str().as_encoded_bytes(),
-    );
-    split_name(file_name(a_bytes))
-        .cmp(&split_name(file_name(b_bytes)))
-        .then_with(|| a_bytes.cmp(b_bytes))
 }

@@ -140,7 +140,7 @@ fn what_cannot_be_read_is_reported_and_the_rest_still_comes() {
     );
     let message = collected.problems[1].to_string();
     assert!(
-        message.ends_with("large.c: 10 bytes, more than the limit of 9"),
+        message.ends_with("large.c: 10 bytes, more than the limit of 9, left out"),
         "{message}"
     );
 }
@@ -185,5 +185,145 @@ fn awkward_names_and_contents_come_through_as_they_are() {
     assert_eq!(collected.files.len(), expected.len());
     for (file, (name, content)) in collected.files.iter().zip(expected) {
         assert!(file.name == *name && file.content == *content, "{name:?}");
+    }
+}
+
+/// A directory as an export writes it, of these files.
+fn exported(files: &[(&[u8], &[u8])]) -> (tempfile::TempDir, PathBuf) {
+    use crate::sink::{DirectorySink, Sink, SinkOptions};
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("out");
+    let mut sink = DirectorySink::create(&root, &SinkOptions::default()).unwrap();
+    for (name, content) in files {
+        let key = PpcKey::of(name.to_vec(), content).unwrap();
+        sink.write(&key, content).unwrap();
+    }
+    Box::new(sink).finish().unwrap();
+    (dir, root)
+}
+
+fn names(collected: &Collected) -> Vec<&[u8]> {
+    collected.files.iter().map(|file| &file.name[..]).collect()
+}
+
+/// A folder that an export wrote came back under the safe names, with the map as a file of it.
+#[test]
+fn an_exported_directory_has_the_names_of_its_map() {
+    let (_dir, root) = exported(&[(b"con.c", b"one"), (b"b?.c", b"two"), (b"c.", b"three")]);
+    fs::write(root.join("added.c"), "four").unwrap();
+    let collected = read(&root, &SourceOptions::default());
+    assert_eq!(
+        names(&collected),
+        [&b"c."[..], b"added.c", b"b?.c", b"con.c"]
+    );
+    assert!(collected.problems.is_empty(), "{:?}", collected.problems);
+}
+
+#[test]
+fn what_changed_since_the_export_is_read_by_its_own_name_and_told() {
+    let (_dir, root) = exported(&[(b"con.c", b"one"), (b"nul.c", b"two"), (b"aux.c", b"three")]);
+    let place = |content: &[u8], name: &str| {
+        let hash = Sha1Git::of(content).to_string();
+        root.join(format!("c/{}/{hash}/{name}", &hash[..2]))
+    };
+    fs::write(place(b"one", "%63on.c"), "changed").unwrap();
+    fs::remove_file(place(b"two", "%6Eul.c")).unwrap();
+    let collected = read(&root, &SourceOptions::default());
+    assert_eq!(names(&collected), [&b"aux.c"[..], b"%63on.c"]);
+    let changed = &collected.files[1];
+    let kinds = changed.stated[0].kinds();
+    let computed = crate::hash::Hashes::of(kinds, &changed.content);
+    assert!(!changed.stated[0].is_confirmed_by(&computed));
+    assert_eq!(collected.problem_kinds(), [ProblemKind::Unreadable]);
+    let message = collected.problems[0].to_string();
+    assert!(message.contains("not there"), "{message}");
+}
+
+#[test]
+fn only_a_map_with_the_right_name_and_first_line_is_one() {
+    let (_dir, root) = exported(&[(b"con.c", b"one"), (b"nul.c", b"two")]);
+    let map = root.join(MAP_FILE);
+    let text = fs::read_to_string(&map).unwrap();
+    // One line broken: the other still counts.
+    let swhid = Sha1Git::of(b"one").to_string();
+    let broken = text.replace(&format!("swh:1:cnt:{swhid}\t3"), "swh:1:cnt:0\t3");
+    assert_ne!(broken, text);
+    fs::write(&map, broken).unwrap();
+    let collected = read(&root, &SourceOptions::default());
+    assert_eq!(names(&collected), [&b"%63on.c"[..], b"nul.c"]);
+    let message = collected.problems[0].to_string();
+    assert!(
+        message.contains(MAP_FILE) && message.contains("line 2"),
+        "{message}"
+    );
+
+    for other in [text.replacen("swhid", "SWHID", 1), String::new()] {
+        fs::write(&map, other).unwrap();
+        let collected = read(&root, &SourceOptions::default());
+        assert_eq!(
+            names(&collected),
+            [&b"%63on.c"[..], b"%6Eul.c", MAP_FILE.as_bytes()]
+        );
+        assert!(collected.problems.is_empty());
+    }
+}
+
+#[test]
+fn a_map_says_nothing_of_files_elsewhere_and_is_never_trusted() {
+    for line in [
+        "",
+        "a",
+        "a\tb\tc\td",
+        "\t\t\t",
+        "swh:1:cnt:b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0\t5\t../x\tc.x.swh:1:cnt:b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0",
+        "swh:1:cnt:b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0\t5\t/x\tc.x.swh:1:cnt:b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0",
+        "swh:1:cnt:b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0\tmany\tx\tc.x.swh:1:cnt:b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0",
+        &"x".repeat(1 << 20),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(
+            root.path().join(MAP_FILE),
+            format!("{}\n{line}\n", crate::sink::MAP_HEADER),
+        )
+        .unwrap();
+        fs::write(root.path().join("x"), "hello").unwrap();
+        let collected = read(root.path(), &SourceOptions::default());
+        assert_eq!(names(&collected), [&b"x"[..]]);
+        assert_eq!(collected.problem_kinds(), [ProblemKind::Unreadable]);
+    }
+}
+
+#[test]
+fn what_is_excluded_is_passed_over_and_named_once() {
+    let root = tempfile::tempdir().unwrap();
+    for path in ["a.c", "sub/store/CURRENT", "sub/b.c", ".ppc-names-x/LOCK"] {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "x").unwrap();
+    }
+    let exclude = |path: PathBuf| SourceOptions {
+        exclude: vec![Excluded {
+            path,
+            what: "the store itself".to_owned(),
+        }],
+        ..SourceOptions::default()
+    };
+    let options = exclude(root.path().join("sub/../sub/store"));
+    let collected = read(root.path(), &options);
+    assert_eq!(collected.paths(), ["a.c", "sub/b.c"]);
+    assert_eq!(collected.problem_kinds(), [ProblemKind::NotAFile]);
+    let message = collected.problems[0].to_string();
+    assert!(
+        message.ends_with("sub/store: the store itself, left out"),
+        "{message}"
+    );
+
+    // It need not be there yet, and it is no source itself.
+    let options = exclude(root.path().join("later"));
+    assert_eq!(read(root.path(), &options).files.len(), 3);
+    for within in ["sub/store", "sub/store/CURRENT"] {
+        let options = exclude(root.path().join("sub/store"));
+        let error = DirectorySource::open(&root.path().join(within), &options).unwrap_err();
+        assert!(error.to_string().contains("the store itself"), "{error}");
     }
 }

@@ -25,9 +25,11 @@ use tar::{Archive, Entry};
 use super::compressed::decompress;
 use super::{Input, Place, ProblemKind, Progress, Source, SourceFile, SourceItem, SourceOptions};
 use crate::sink::PAX_NAME;
-use input::{EndMark, check_beginning};
 pub(super) use input::looks_like_tar;
+use input::{EndMark, check_beginning};
 
+/// The path that stands for standard input.
+pub(super) const STDIN: &str = "-";
 /// First guess of a member's size: its header is not believed beyond this.
 const RESERVE_BYTES_MAX: u64 = 16 << 20;
 /// How much may follow the end mark: tar pads to its blocking factor.
@@ -39,12 +41,24 @@ pub struct TarSource {
     input: Input,
     progress: Progress,
     file_bytes_max: u64,
+    /// Whether standard input, which cannot be read twice, was read.
+    is_used_up: bool,
 }
 
 impl TarSource {
     /// Opens the archive at `path`, reading no member yet. Fails if a file does not begin as an
-    /// archive does; from a pipe nothing is read.
+    /// archive does; from a pipe nothing is read. The path `-` is standard input.
     pub fn open(path: &Path, options: &SourceOptions) -> Result<Self> {
+        if path == Path::new(STDIN) {
+            let mut input = Input::new(path.to_path_buf());
+            input.label = "standard input".into();
+            return Ok(Self {
+                input,
+                progress: Progress::new(),
+                file_bytes_max: options.file_bytes_max,
+                is_used_up: false,
+            });
+        }
         let metadata = std::fs::metadata(path).map_err(|error| Error::io("open", path, error))?;
         if metadata.is_dir() {
             return Err(Error::invalid_input("a directory, no tar archive").at_path(path));
@@ -59,7 +73,22 @@ impl TarSource {
             input: Input::new(path.to_path_buf()),
             progress,
             file_bytes_max: options.file_bytes_max,
+            is_used_up: false,
         })
+    }
+
+    /// The archive's bytes, from their beginning.
+    fn start(&mut self) -> Result<Box<dyn Read>> {
+        let path = &self.input.path;
+        if path != Path::new(STDIN) {
+            let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
+            return Ok(Box::new(file));
+        }
+        if std::mem::replace(&mut self.is_used_up, true) {
+            return Err(Error::invalid_input("standard input can be read only once")
+                .with_remedy("put the archive into a file first"));
+        }
+        Ok(Box::new(std::io::stdin()))
     }
 
     /// The error for what cannot be read on, naming the last member that was seen.
@@ -82,15 +111,15 @@ impl TarSource {
         let kind = if entry_type.is_dir() || entry_type.is_pax_global_extensions() {
             return Ok(None);
         } else if entry_type.is_symlink() {
-            Some("a symbolic link")
+            Some("a symbolic link, not followed")
         } else if entry_type.is_hard_link() {
-            Some("a hard link to another member")
+            Some("a hard link to another member, left out")
         } else if records.is_sparse {
             Some("a sparse file in the pax form, which is not supported")
         } else if entry_type.is_file() || entry_type.is_contiguous() || entry_type.is_gnu_sparse() {
             None
         } else {
-            Some("a special file")
+            Some("a special file, left out")
         };
         if let Some(kind) = kind {
             return Ok(Some(self.input.problem(place, ProblemKind::NotAFile, kind)));
@@ -162,8 +191,8 @@ impl Source for TarSource {
 
     fn read(&mut self, each: &mut dyn FnMut(SourceItem) -> Result<()>) -> Result<()> {
         self.progress.restart();
+        let file = self.start()?;
         let path = &self.input.path;
-        let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
         let decompressed = decompress(file, &self.progress).map_err(|error| error.at_path(path))?;
         let mut archive = Archive::new(EndMark::new(decompressed));
         let mut last_member = None;
