@@ -15,7 +15,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use ppc_engine::vfs::{Vfs, WritableFile};
-use ppc_engine::{CompactOptions, Counter, Durability, ErrorKind, IterOptions, KeyRange, ReadMode};
+use ppc_engine::{
+    CompactOptions, CompactionReport, Counter, Durability, ErrorKind, IterOptions, KeyRange,
+    ReadMode,
+};
 
 use support::*;
 
@@ -277,7 +280,10 @@ fn a_corrupt_table_is_left_alone_and_everyone_is_told() {
     let mut two_levels = keyspace_options();
     two_levels.base_level_bytes = 1 << 30;
     let keyspace = db.keyspace("k", two_levels).unwrap();
-    let error = db.compact().unwrap_err();
+    // A plain compaction would move the table without reading it.
+    let mut rewrite = CompactOptions::default();
+    rewrite.rewrite_all = true;
+    let error = db.compact_with(&rewrite, &mut |_| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     assert_eq!(error.path(), Some(table.as_path()), "{error}");
     // Keys beside it are written, compacted and read.
@@ -378,6 +384,53 @@ fn compaction_drops_what_no_reader_needs_once_the_last_snapshot_goes() {
     let left = vfs.table_bytes();
     assert!(left < 4096, "{left} bytes are left for one small entry");
     assert_eq!(dump(&keyspace), [(key(7), b"seven".to_vec())]);
+}
+
+#[test]
+fn a_manual_compaction_moves_what_was_written_once_and_rewrites_what_hides_something() {
+    let vfs = SteeredVfs::new();
+    let mut options = db_options(&vfs);
+    options.auto_compaction = false;
+    let (db, keyspace) = open(options);
+    for (round, numbers) in [(0, 0..50), (1, 100..150), (2, 200..250)] {
+        for number in numbers {
+            let value = value(number + round, 100);
+            keyspace.put(key(number), value, Durability::None).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    let moved = db.compact().unwrap();
+    assert_eq!(
+        (moved.tables_moved, moved.tables_written),
+        (3, 0),
+        "{moved:?}"
+    );
+    assert_eq!(db.compact().unwrap(), CompactionReport::default());
+    let before = dump(&keyspace);
+
+    // A version that only a snapshot sees is in the table beside the newer one.
+    keyspace
+        .put(key(300), value(1, 100), Durability::None)
+        .unwrap();
+    let snapshot = db.snapshot();
+    keyspace
+        .put(key(300), value(2, 100), Durability::None)
+        .unwrap();
+    db.flush().unwrap();
+    drop(snapshot);
+    let merged = db.compact().unwrap();
+    assert_eq!(
+        (merged.tables_moved, merged.tables_written),
+        (0, 1),
+        "{merged:?}"
+    );
+    // So is a delete that has nothing to delete.
+    keyspace.delete(key(400), Durability::None).unwrap();
+    keyspace.delete(key(300), Durability::None).unwrap();
+    db.flush().unwrap();
+    db.compact().unwrap();
+    assert_eq!(dump(&keyspace), before);
+    assert_eq!(db.compact().unwrap(), CompactionReport::default());
 }
 
 #[test]

@@ -186,6 +186,8 @@ impl Candidate {
             entries: properties.entries,
             tombstones: 0,
             range_tombstones: 0,
+            // Every sequence number is 0, and keys ascend: none is there twice.
+            repeated_keys: Some(0),
             smallest: properties.smallest.clone(),
             largest: properties.largest.clone(),
             largest_exclusive: false,

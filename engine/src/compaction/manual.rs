@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::executor::{Outcome, run_plan};
 use super::merge::Watch;
-use super::picker::{Picker, may_hold_garbage};
+use super::picker::{Picker, TABLE_SIZE_TOLERANCE, may_hold_garbage};
 use super::plan::{Busy, Input, Plan, Reason};
 use super::targets::LAST_LEVEL;
 use super::ticket::{Choice, Ticket};
@@ -267,7 +267,7 @@ impl<'a> Pass<'a> {
         let mut bytes = 0;
         let tables = version.overlapping(LAST_LEVEL, self.range).into_iter();
         for table in tables.filter(|table| self.is_ahead(table)) {
-            let is_small = table.raw_bytes < options.table_bytes_target / 2;
+            let is_small = table.raw_bytes < options.table_bytes_target / TABLE_SIZE_TOLERANCE;
             let wanted = self.is_worth_a_rewrite(&table) || is_small;
             if wanted && bytes + table.raw_bytes <= bytes_max {
                 bytes += table.raw_bytes;

@@ -27,6 +27,11 @@ const EXPANSION_TABLES_MAX: u64 = 25;
 /// cut there, instead of moved: its next compaction would otherwise be a huge one.
 pub(crate) const GRANDPARENT_TABLES_MAX: u64 = 10;
 
+/// A manual compaction leaves tables as they are that hold up to this many times the bytes asked for,
+/// or down to one in so many: writing them again would cost more than tables of even size save.
+/// What a flush wrote is within it, unless memtables are far from the size of tables.
+pub(super) const TABLE_SIZE_TOLERANCE: u64 = 8;
+
 /// Tombstones are worth a compaction on their own account where they are at least one in this
 /// many of the entries that it would rewrite. A lone delete never costs a large table's rewrite.
 const TOMBSTONE_LEVERAGE: u64 = 20;
@@ -218,7 +223,8 @@ impl Picker<'_> {
 
     /// Whether the plan's inputs, all of `level`, can change level as they are: they overlap
     /// nothing, are written as the output level's tables are, and bring no tombstones to the
-    /// last level (nor, where the caller asked for a clean one, shadowed versions).
+    /// last level (nor, where the caller asked for a clean one, shadowed versions, or a size far
+    /// from what was asked for).
     fn can_move(&self, level: usize, plan: &Plan) -> bool {
         let output_level = plan.output_level;
         let written_alike = self.options.levels.get(level) == self.options.levels.get(output_level);
@@ -234,6 +240,10 @@ impl Picker<'_> {
             .options
             .table_bytes_target
             .saturating_mul(GRANDPARENT_TABLES_MAX);
+        let raw_bytes_max = self
+            .options
+            .table_bytes_target
+            .saturating_mul(TABLE_SIZE_TOLERANCE);
         let grandparent_bytes = |table: &TableMeta| -> u64 {
             let below = self
                 .version
@@ -242,12 +252,12 @@ impl Picker<'_> {
         };
         written_alike
             && plan.inputs.iter().all(|Input { level: from, table }| {
-                let clean = match plan.reason {
-                    Reason::Manual => !may_hold_garbage(table),
+                let as_wanted = match plan.reason {
+                    Reason::Manual => !may_hold_garbage(table) && table.raw_bytes <= raw_bytes_max,
                     _ => table.tombstones == 0 && table.range_tombstones == 0,
                 };
                 *from == level
-                    && (clean || output_level != LAST_LEVEL)
+                    && (as_wanted || output_level != LAST_LEVEL)
                     && grandparent_bytes(table) <= bytes_max
             })
             && apart(&plan.inputs)
@@ -329,10 +339,15 @@ impl Picker<'_> {
     }
 }
 
-/// Whether a table of the last level may hold what a rewrite would drop. Entries that share one
-/// sequence number have keys of their own.
+/// Whether a table that overlaps no other may hold what a rewrite would drop: deletes, or versions
+/// of a key that a newer one hides. Where nobody counted those, entries that share one sequence
+/// number have keys of their own.
 pub(crate) fn may_hold_garbage(table: &TableMeta) -> bool {
-    table.tombstones > 0 || table.range_tombstones > 0 || table.seq_min != table.seq_max
+    let repeated = match table.repeated_keys {
+        Some(count) => count > 0,
+        None => table.seq_min != table.seq_max,
+    };
+    table.tombstones > 0 || table.range_tombstones > 0 || repeated
 }
 
 fn young_count(plan: &Plan) -> usize {

@@ -29,6 +29,9 @@ pub(crate) struct TableMeta {
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
     pub(crate) range_tombstones: u32,
+    /// Entries of a key that a newer entry of the table has too. None where its writer did not
+    /// count them.
+    pub(crate) repeated_keys: Option<u64>,
     pub(crate) smallest: Vec<u8>,
     pub(crate) largest: Vec<u8>,
     /// `largest` itself is not in the table: it is the end of a range tombstone.

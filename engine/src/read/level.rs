@@ -226,6 +226,7 @@ mod tests {
                 entries: table.len() as u64,
                 tombstones: 0,
                 range_tombstones: 0,
+                repeated_keys: None,
                 smallest: table[0].key.clone(),
                 largest: table[end - 1].key.clone(),
                 largest_exclusive: false,

@@ -35,6 +35,9 @@ pub struct TableProperties {
     pub tombstones: u64,
     /// Range tombstones.
     pub range_tombstones: u64,
+    /// Entries of a key that a newer entry of the table has too: versions that compaction may drop.
+    /// None in tables of builds that did not count them.
+    pub repeated_keys: Option<u64>,
     /// Bytes of all keys.
     pub raw_key_bytes: u64,
     /// Bytes of all values.
@@ -84,6 +87,7 @@ impl Default for TableProperties {
             entries: 0,
             tombstones: 0,
             range_tombstones: 0,
+            repeated_keys: None,
             raw_key_bytes: 0,
             raw_value_bytes: 0,
             inline_value_bytes: 0,
@@ -109,6 +113,7 @@ impl Default for TableProperties {
 const TAG_LAYOUT: u64 = 1;
 const TAG_COMPRESSION: u64 = 3;
 const TAG_FILTER: u64 = 2;
+const TAG_REPEATED_KEYS: u64 = 0;
 const TAG_SMALLEST: u64 = 5;
 const TAG_LARGEST: u64 = 7;
 const TAG_CREATED_BY: u64 = 9;
@@ -161,6 +166,10 @@ impl TableProperties {
         }
         put_varint(&mut bytes, TAG_FILTER);
         put_varint(&mut bytes, filter_code(self.filter));
+        if let Some(repeated_keys) = self.repeated_keys {
+            put_varint(&mut bytes, TAG_REPEATED_KEYS);
+            put_varint(&mut bytes, repeated_keys);
+        }
         for (tag, count) in (TAG_COUNTS..).step_by(2).zip(self.clone().counts()) {
             put_varint(&mut bytes, tag);
             put_varint(&mut bytes, *count);
@@ -187,6 +196,8 @@ impl TableProperties {
     fn set_number(&mut self, tag: u64, value: u64) -> Result<()> {
         if tag == TAG_FILTER {
             self.filter = filter_from_code(value)?;
+        } else if tag == TAG_REPEATED_KEYS {
+            self.repeated_keys = Some(value);
         } else if let Some(index) = tag.checked_sub(TAG_COUNTS).map(|distance| distance / 2) {
             let index = usize::try_from(index).unwrap_or(usize::MAX);
             if let Some(count) = self.counts().get_mut(index) {
@@ -284,6 +295,7 @@ mod tests {
                 name: "files".to_owned(),
             }),
             outside_history: true,
+            repeated_keys: Some(7),
             ..TableProperties::default()
         };
         for (index, count) in properties.counts().into_iter().enumerate() {

@@ -267,6 +267,8 @@ impl Check<'_> {
         }
         counted.entries += 1;
         counted.tombstones += u64::from(entry.kind == EntryKind::Delete);
+        let repeated = self.last.as_ref().is_some_and(|(last, _)| last == key);
+        *counted.repeated_keys.get_or_insert(0) += u64::from(repeated);
         counted.raw_key_bytes += key.len() as u64;
         counted.raw_value_bytes += value_len;
         counted.seq_min = counted.seq_min.min(entry.seq);
@@ -299,6 +301,12 @@ impl Check<'_> {
                 "range tombstones",
                 tombstones.len() as u64,
                 said.range_tombstones,
+            ),
+            (
+                "repeated keys",
+                counted.repeated_keys.unwrap_or(0),
+                // Where the writer did not count them, there is nothing to compare with.
+                said.repeated_keys.or(counted.repeated_keys).unwrap_or(0),
             ),
             ("key bytes", counted.raw_key_bytes, said.raw_key_bytes),
             ("value bytes", counted.raw_value_bytes, said.raw_value_bytes),

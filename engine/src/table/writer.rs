@@ -50,6 +50,8 @@ pub(crate) struct TableSummary {
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
     pub(crate) range_tombstones: u32,
+    /// See [`TableProperties::repeated_keys`].
+    pub(crate) repeated_keys: Option<u64>,
     /// Smallest key of entries and range tombstones.
     pub(crate) smallest: Vec<u8>,
     /// Largest key of entries and range tombstones that end.
@@ -71,6 +73,7 @@ pub(crate) struct TableWriter {
     spool: KeySpool,
     hashes: Vec<u64>,
     tombstones: Vec<RangeTombstone>,
+    repeated_keys: u64,
     properties: TableProperties,
 }
 
@@ -90,6 +93,7 @@ impl TableWriter {
             spool: KeySpool::default(),
             hashes: Vec::new(),
             tombstones: Vec::new(),
+            repeated_keys: 0,
             properties: TableProperties {
                 layout: options.layout,
                 compression: options.compression,
@@ -129,6 +133,7 @@ impl TableWriter {
     ) -> Result<()> {
         self.check_entry(key, seq, &value)?;
         let repeated = self.spool.last().is_some_and(|(last, _)| last == key);
+        self.repeated_keys += u64::from(repeated);
         if !repeated && self.options.filter != FilterPolicy::None {
             self.hashes.push(key_hash(key));
         }
@@ -228,6 +233,7 @@ impl TableWriter {
         }
         self.tombstones.sort();
         self.properties.range_tombstones = self.tombstones.len() as u64;
+        self.properties.repeated_keys = Some(self.repeated_keys);
         let mut tail = Tail::new(area, self.properties);
         let index = tail.write_keys(&self.options, &self.spool, &places)?;
         drop(self.spool);
@@ -385,6 +391,7 @@ impl TableSummary {
             entries: properties.entries,
             tombstones: properties.tombstones,
             range_tombstones: u32::try_from(tombstones.len()).unwrap_or(u32::MAX),
+            repeated_keys: properties.repeated_keys,
             smallest: properties.smallest,
             largest: properties.largest,
             largest_exclusive: false,

@@ -282,6 +282,10 @@ fn disagreement(meta: &TableMeta, reader: &TableReader) -> Option<Error> {
             meta.range_tombstones != table.range_tombstones,
         ),
         (
+            "number of repeated keys",
+            meta.repeated_keys.is_some() && meta.repeated_keys != table.repeated_keys,
+        ),
+        (
             "sequence numbers",
             (meta.seq_min, meta.seq_max) != (effective(table.seq_min), effective(table.seq_max)),
         ),

@@ -30,6 +30,13 @@ impl Steps {
         for Input { level, table } in &plan.inputs {
             self.version.remove(*level, table.number).unwrap();
         }
+        if plan.trivial_move {
+            for Input { table, .. } in &plan.inputs {
+                let table = Arc::clone(table);
+                self.version.add(plan.output_level, table).unwrap();
+            }
+            return self.version.check().unwrap();
+        }
         let Some(first) = plan.inputs.first() else {
             return;
         };
@@ -45,9 +52,12 @@ impl Steps {
             .map(|table| table.largest.clone())
             .max()
             .unwrap();
-        merged.raw_bytes = tables.map(|table| table.raw_bytes).sum();
+        let raw_bytes: u64 = tables.map(|table| table.raw_bytes).sum();
+        // There would be several of at most this size.
+        merged.raw_bytes = raw_bytes.min(self.options.table_bytes_target);
         merged.number = FileNumber(self.next);
         (merged.seq_min, merged.seq_max, merged.tombstones) = (SeqNo(0), SeqNo(0), 0);
+        merged.repeated_keys = Some(0);
         self.next += 1;
         self.version
             .add(plan.output_level, Arc::new(merged))
@@ -125,8 +135,51 @@ fn tables_that_may_hold_garbage_are_rewritten_in_portions() {
 #[test]
 fn small_neighbours_become_one() {
     assert_eq!(
-        steps("L6 1:a-b:20:= 2:c-d:20:= 3:e-f:100:= 4:g-h:20:="),
+        steps("L6 1:a-b:10:= 2:c-d:10:= 3:e-f:100:= 4:g-h:10:= 5:i-j:20:= 6:k-l:20:="),
         ["manual: L6 1 2 merge to L6"]
+    );
+}
+
+#[test]
+fn what_holds_no_version_twice_goes_down_as_it_is() {
+    // A load by puts was compressed twice or more: a flushed table has many sequence numbers, which
+    // used to be all that was known of it, and was joined with the next where it was half as large
+    // as tables should be.
+    assert_eq!(
+        steps("L0 3:e-f:60:%0 2:c-d:60:%0 1:a-b:60:%0"),
+        [
+            "manual: L0 1 move to L6",
+            "manual: L0 2 move to L6",
+            "manual: L0 3 move to L6",
+        ]
+    );
+    assert_eq!(
+        steps("L0 6:i-j:900:%0 5:g-h:60:%1 4:e-f:60:%0:!1 3:c-d:60:%0:~1 2:a-b:60"),
+        [
+            "manual: L0 2 merge to L6",
+            "manual: L0 3 merge to L6",
+            "manual: L0 4 merge to L6",
+            "manual: L0 5 merge to L6",
+            "manual: L0 6 merge to L6",
+        ]
+    );
+    assert!(steps("L6 1:a-b:60:%0 2:c-d:60:%0").is_empty());
+}
+
+#[test]
+fn what_holds_no_version_twice_is_rewritten_where_the_last_level_has_other_tables() {
+    let mut tree = Steps::new("L0 2:c-d:60:%0 1:a-b:60:%0\n L5 3:x-y:60:%0");
+    let upper = crate::options::TableOptions::blocks(1, 1 << 14);
+    tree.options.levels = KeyspaceOptions::tiered(upper, Default::default()).levels;
+    assert_eq!(
+        tree.run(&KeyRange::all(), false),
+        [
+            "manual: L0 1 move to L5",
+            "manual: L0 2 move to L5",
+            "manual: L5 1 merge to L6",
+            "manual: L5 2 merge to L6",
+            "manual: L5 3 merge to L6",
+        ]
     );
 }
 

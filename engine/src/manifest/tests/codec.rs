@@ -97,6 +97,7 @@ fn any_table() -> impl Strategy<Value = TableMeta> {
         any::<Vec<u8>>(),
         any::<bool>(),
         any::<bool>(),
+        any::<Option<u64>>(),
     );
     (any_file_number(), any::<u64>(), counts, keys, seqs).prop_map(
         |(number, id, counts, keys, seqs)| TableMeta {
@@ -107,6 +108,7 @@ fn any_table() -> impl Strategy<Value = TableMeta> {
             entries: counts.2,
             tombstones: counts.3,
             range_tombstones: counts.4,
+            repeated_keys: keys.4,
             smallest: keys.0,
             largest: keys.1,
             largest_exclusive: keys.2,
@@ -183,6 +185,28 @@ proptest! {
         let _ = decode_edits(&bytes, &mut |edit| state.apply(edit));
         let _ = state.check();
     }
+}
+
+#[test]
+fn a_table_that_an_earlier_build_added_has_no_count_of_repeated_keys() {
+    let add = |repeated_keys| Edit::AddTable {
+        keyspace: KeyspaceId(1),
+        level: 0,
+        table: Arc::new(TableMeta {
+            repeated_keys,
+            ..crate::compaction::testing::table("7:a-b")
+        }),
+    };
+    let before = encode_edits(&[add(None)]);
+    let now = encode_edits(&[add(Some(3))]);
+    // What was added is an edit of its own that an earlier build skips.
+    assert_eq!(now, [&before[..], &[128, 1, 3]].concat());
+    assert_eq!(decode(&before).unwrap(), [add(None)]);
+    // Later builds may have more to say.
+    let later = [&before[..], &[128, 3, 3, 9, 9]].concat();
+    assert_eq!(decode(&later).unwrap(), [add(Some(3))]);
+    let astray = [&encode_edits(&[Edit::NextKeyspace(3)])[..], &[128, 1, 3]].concat();
+    assert_eq!(decode(&astray).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
 #[test]

@@ -341,6 +341,29 @@ fn range_tombstones_widen_the_summary() {
 }
 
 #[test]
+fn versions_that_a_newer_one_hides_are_counted() {
+    let entry = |key: &str, seq, value: Option<&str>| TestEntry {
+        key: key.into(),
+        seq,
+        value: value.map(Into::into),
+    };
+    let list = [
+        entry("a", 5, Some("new")),
+        entry("a", 3, None),
+        entry("a", 2, Some("old")),
+        entry("b", 4, Some("only")),
+        entry("c", 9, None),
+        entry("c", 1, Some("gone")),
+    ];
+    let fixture = build(&list, &[], &TableOptions::default(), 1).unwrap();
+    assert_eq!(fixture.summary.repeated_keys, Some(3));
+    let reader = fixture.open(ReadMode::Pread, 0).unwrap();
+    assert_eq!(reader.summary(), fixture.summary);
+    let verified = reader.verify(&mut |_| Ok(())).unwrap();
+    assert!(verified.problems.is_empty(), "{:?}", verified.problems);
+}
+
+#[test]
 fn a_scan_decodes_each_frame_once() {
     let list: Vec<TestEntry> = (0..300u64)
         .map(|n| TestEntry {
