@@ -6,28 +6,47 @@ use super::reads::{Questions, gets};
 use crate::corpus::Corpus;
 use crate::measure::{Meter, Probe};
 use crate::peers::{self, Codec, Resources, StoreSpec, Wanted};
-use crate::results::{Keys, Load};
+use crate::results::{Keys, Load, Summary};
 use crate::workload::Sequence;
 
-/// Processor time of each way, alternating: what other programs take meanwhile does not count.
-#[derive(Debug, Clone, PartialEq)]
+/// A bare run and one through the harness, right after each other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Pair {
+    /// Processor time: what other programs take meanwhile does not count.
+    pub(super) bare_cpu_seconds: f64,
+    pub(super) harness_cpu_seconds: f64,
+}
+
+/// What the harness adds, in percent of the bare loop.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct HarnessCost {
-    pub(super) bare_cpu_seconds: Vec<f64>,
-    pub(super) harness_cpu_seconds: Vec<f64>,
+    /// The median over the pairs, each of which met the machine in one mood.
+    pub(super) percent: f64,
+    /// The median is known within so much, with a certainty of 95 %.
+    pub(super) error_percent: f64,
 }
 
 impl HarnessCost {
-    /// What the harness adds, in percent of the bare loop: by the fastest run of each way, which
-    /// interference makes slower and nothing makes faster.
-    pub(super) fn percent(&self) -> f64 {
-        let fastest = |all: &[f64]| all.iter().copied().fold(f64::INFINITY, f64::min);
-        (fastest(&self.harness_cpu_seconds) / fastest(&self.bare_cpu_seconds) - 1.0) * 100.0
+    /// `None` without pairs.
+    pub(super) fn of(pairs: &[Pair]) -> Option<Self> {
+        let added = pairs
+            .iter()
+            .map(|pair| (pair.harness_cpu_seconds / pair.bare_cpu_seconds - 1.0) * 100.0);
+        let added = Summary::of(added)?;
+        // Of a normal distribution, a quarter lies beyond 0.674 standard deviations on each side,
+        // and the median of n values scatters by sqrt(pi / 2n) of them.
+        let deviation = (added.upper_quartile - added.lower_quartile) / (2.0 * 0.674_49);
+        let error = deviation * (std::f64::consts::FRAC_PI_2 / added.count as f64).sqrt();
+        Some(Self {
+            percent: added.median,
+            error_percent: 1.96 * error,
+        })
     }
 }
 
-/// Copies every value in random order each way, and again `repeats` times. Short runs, often
-/// alternating, say more than long ones on a machine that others use.
-pub(super) fn measure(corpus: &Corpus, meter: &Meter, repeats: usize) -> Result<HarnessCost> {
+/// Copies every value in random order each way, `pairs` times; which way comes first takes turns.
+/// Many short pairs say more than few long ones on a machine that others use.
+pub(super) fn measure(corpus: &Corpus, meter: &Meter, pairs: usize) -> Result<Vec<Pair>> {
     let peer = peers::named("memcpy")?;
     let spec = StoreSpec {
         peer: peer.name(),
@@ -55,20 +74,28 @@ pub(super) fn measure(corpus: &Corpus, meter: &Meter, repeats: usize) -> Result<
         timed: &wanted,
         batch: 1,
     };
-    let mut cost = HarnessCost {
-        bare_cpu_seconds: Vec::new(),
-        harness_cpu_seconds: Vec::new(),
-    };
-    for _ in 0..repeats {
-        let (bare_cpu_seconds, expected) = bare(corpus, meter, &ordinals)?;
-        cost.bare_cpu_seconds.push(bare_cpu_seconds);
+    let through_harness = || -> Result<(f64, u64)> {
         let measured = gets(store.as_ref(), meter, &[questions])?;
-        cost.harness_cpu_seconds.push(measured.costs.cpu_seconds);
-        if measured.tally.value_bytes != expected {
+        Ok((measured.costs.cpu_seconds, measured.tally.value_bytes))
+    };
+    let mut measured = Vec::with_capacity(pairs);
+    for round in 0..pairs {
+        let (bare, harness) = if round % 2 == 0 {
+            let bare = bare(corpus, meter, &ordinals)?;
+            (bare, through_harness()?)
+        } else {
+            let harness = through_harness()?;
+            (bare(corpus, meter, &ordinals)?, harness)
+        };
+        if bare.1 != harness.1 {
             return Err(Error::corruption("the two ways copied different bytes"));
         }
+        measured.push(Pair {
+            bare_cpu_seconds: bare.0,
+            harness_cpu_seconds: harness.0,
+        });
     }
-    Ok(cost)
+    Ok(measured)
 }
 
 /// The bare loop: nothing but the copies, on a thread of its own and warmed up, as the harness

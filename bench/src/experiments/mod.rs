@@ -121,9 +121,12 @@ pub struct PaperArguments {
 pub struct HarnessArguments {
     /// The corpus: a Parquet file that `ppc-bench corpus` or `ppc export` wrote.
     corpus: PathBuf,
-    /// Runs of each way.
-    #[arg(long, default_value_t = 20)]
-    repeats: usize,
+    /// Pairs of runs.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(2..))]
+    pairs: u32,
+    /// Use a sample of this many MiB: runs must be short, and many, to tell a percent from noise.
+    #[arg(long, default_value_t = 32, value_name = "MIB")]
+    sample_mib: u64,
 }
 
 /// Runs a subcommand.
@@ -173,13 +176,16 @@ pub fn run(command: &Command) -> Result<()> {
 }
 
 fn show_harness(arguments: &HarnessArguments) -> Result<()> {
-    let corpus = Corpus::load(&arguments.corpus)?;
-    let cost = harness::measure(&corpus, &Meter::detect(None), arguments.repeats.max(1))?;
-    let runs = cost.bare_cpu_seconds.iter().zip(&cost.harness_cpu_seconds);
-    for (bare, through) in runs {
-        println!("bare {bare:.4} CPU-s, through the harness {through:.4} CPU-s");
+    let corpus = Corpus::load_prefix(&arguments.corpus, arguments.sample_mib << 20)?;
+    let pairs = harness::measure(&corpus, &Meter::detect(None), arguments.pairs as usize)?;
+    if let Some(cost) = harness::HarnessCost::of(&pairs) {
+        println!(
+            "the harness adds {:.2} % to a memcpy, give or take {:.2}: median of {} pairs of runs",
+            cost.percent,
+            cost.error_percent,
+            pairs.len()
+        );
     }
-    println!("the harness adds {:.2} % to a memcpy", cost.percent());
     Ok(())
 }
 

@@ -16,6 +16,13 @@ const MIB: u64 = 1 << 20;
 const LARGE_CONFIGURATIONS: [(i32, u32); 4] =
     [(3, 64 * KIB), (6, 4 * KIB), (6, 128 * KIB), (9, 128 * KIB)];
 
+/// Our profiles, and the codec that most of each is compressed by.
+const PROFILES: [(&str, Codec); 3] = [
+    ("fast", Codec::Zstd(3)),
+    ("balanced", Codec::Zstd(3)),
+    ("dense", Codec::Zstd(9)),
+];
+
 /// Block sizes of the paper's Figure 3.
 const GRID_BLOCK_BYTES: [u32; 4] = [4 * KIB, 16 * KIB, 64 * KIB, 128 * KIB];
 
@@ -36,6 +43,10 @@ pub enum Suite {
     Orders,
     /// Other stores, and the limits.
     Peers,
+    /// Our profiles beside what their goals name of RocksDB, for `ppc-bench targets`. Only on
+    /// request, and into a file of its own: stores of RocksDB that other suites measure too would
+    /// be taken from there, and no longer run in turn with ours.
+    Profiles,
     /// Build and get as the corpus grows.
     Growth,
 }
@@ -210,9 +221,13 @@ pub(super) fn plan(wishes: &Wishes) -> Result<Vec<Group>> {
         (Suite::Orders, orders(wishes)),
         (Suite::Peers, others(wishes)),
         (Suite::Grid, grid(wishes)),
+        (Suite::Profiles, profiles(wishes)),
         (Suite::Growth, growth(wishes)),
     ];
-    let wanted = |suite: Suite| wishes.suites.as_ref().is_none_or(|it| it.contains(&suite));
+    let wanted = |suite: Suite| match &wishes.suites {
+        Some(suites) => suites.contains(&suite),
+        None => suite != Suite::Profiles,
+    };
     let groups = suites.into_iter().filter(|(suite, _)| wanted(*suite));
     let groups = groups.flat_map(|(_, groups)| groups);
     Ok(groups.filter_map(|group| reduced(group, wishes)).collect())
@@ -446,6 +461,41 @@ fn grid(wishes: &Wishes) -> Vec<Group> {
         }
     }
     groups
+}
+
+/// One group, so that all stores are measured in turn: any two of them may be compared.
+fn profiles(wishes: &Wishes) -> Vec<Group> {
+    let mut stores: Vec<StoreSpec> = PROFILES
+        .iter()
+        .map(|&(profile, codec)| StoreSpec {
+            layout: profile,
+            cache_bytes: wishes.cache_bytes,
+            ..store(wishes, "ppc", Load::Sorted, codec, 0)
+        })
+        .collect();
+    for (level, block_bytes) in [(3, 64 * KIB), (6, 4 * KIB), (9, 128 * KIB)] {
+        for load in [Load::Puts, Load::Sorted] {
+            stores.push(store(
+                wishes,
+                "rocksdb",
+                load,
+                Codec::Zstd(level),
+                block_bytes,
+            ));
+        }
+    }
+    let reads = vec![
+        Template::get(Keys::Uniform, 1),
+        Template::get(Keys::Uniform, 100),
+        Template::get(Keys::PowerLaw, 1),
+        Template::get(Keys::Ordered, 100),
+        Template::of(Experiment::Scan, Keys::None),
+        Template::of(Experiment::Miss, Keys::Uniform),
+    ];
+    let mut group = group(wishes, Suite::Profiles, stores, reads);
+    // The goals are those of one thread.
+    group.build_threads = vec![1];
+    vec![group]
 }
 
 fn growth(wishes: &Wishes) -> Vec<Group> {

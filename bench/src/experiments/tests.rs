@@ -368,14 +368,20 @@ fn a_wrong_answer_fails_the_check() {
 
 #[test]
 fn the_harness_copies_what_the_bare_loop_copies() {
-    let cost = harness::measure(&corpus(), &Meter::detect(None), 3).unwrap();
-    assert_eq!(
-        (cost.bare_cpu_seconds.len(), cost.harness_cpu_seconds.len()),
-        (3, 3)
-    );
-    let cost = harness::HarnessCost {
-        bare_cpu_seconds: vec![1.0, 2.0],
-        harness_cpu_seconds: vec![5.0, 1.01],
+    let pairs = harness::measure(&corpus(), &Meter::detect(None), 3).unwrap();
+    assert_eq!(pairs.len(), 3);
+    assert!(pairs.iter().all(|pair| pair.bare_cpu_seconds > 0.0));
+}
+
+#[test]
+fn the_cost_of_the_harness_is_the_median_of_pairs() {
+    let pair = |harness_cpu_seconds| harness::Pair {
+        bare_cpu_seconds: 2.0,
+        harness_cpu_seconds,
     };
-    assert!((cost.percent() - 1.0).abs() < 1e-9);
+    let cost = harness::HarnessCost::of(&[pair(2.02), pair(9.0), pair(2.0)]).unwrap();
+    assert!((cost.percent - 1.0).abs() < 1e-9);
+    let same = harness::HarnessCost::of(&[pair(2.02); 3]).unwrap();
+    assert!(same.error_percent.abs() < 1e-9 && cost.error_percent > 1.0);
+    assert_eq!(harness::HarnessCost::of(&[]), None);
 }
