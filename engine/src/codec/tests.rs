@@ -1,3 +1,4 @@
+use super::decode::decode;
 use super::*;
 use proptest::prelude::*;
 
@@ -130,26 +131,26 @@ fn followers_decode_beside_and_away_from_their_base() {
         let (ordinal, compressed) = frame.stored.split_at(BASE_ORDINAL_BYTES);
         assert_eq!(ordinal, [4, 3, 2, 1]);
         let mut out = Vec::new();
-        decode_with_base(compressed, raw.len(), &base.bytes, &mut out).unwrap();
+        let elsewhere = Prefix::Elsewhere(&base.bytes);
+        decode_onto(compressed, raw.len(), elsewhere, &mut out).unwrap();
         assert_eq!(out, raw);
         let mut buffer = base.bytes.to_vec();
-        decode_behind(compressed, raw.len(), &mut buffer).unwrap();
+        decode_onto(compressed, raw.len(), Prefix::Behind(0), &mut buffer).unwrap();
         assert_eq!(buffer[base.bytes.len()..], raw);
         for wrong in [raw.len() - 1, raw.len() + 1] {
-            assert!(decode_with_base(compressed, wrong, &base.bytes, &mut out).is_err());
+            assert!(decode_onto(compressed, wrong, elsewhere, &mut out).is_err());
+            assert_eq!(out, raw, "a failed decode left something behind");
         }
-        let other = decode_with_base(compressed, raw.len(), &raw[..100], &mut out);
+        out.clear();
+        let other = Prefix::Elsewhere(&raw[..100]);
+        let other = decode_onto(compressed, raw.len(), other, &mut out);
         assert!(other.is_err() || out != raw);
     }
 }
 
 #[test]
 fn a_base_that_gains_little_is_done_without() {
-    let options = ClusterOptions {
-        doubt_per_mille: 120,
-        ..ClusterOptions::default()
-    };
-    let codec = clustered(3, options);
+    let codec = codec(Compression::Zstd { level: 3 });
     let base = base(7, letters(1, 20_000));
     for (shared, gains) in [(0, false), (300, false), (5_000, true), (20_000, true)] {
         let raw = Bytes::from([&base.bytes[..shared], &letters(2, 20_000 - shared)].concat());
@@ -185,7 +186,9 @@ fn what_lies_far_back_in_a_base_is_found_where_it_is_looked_for() {
         if frame.codec == UnitCodec::ZstdBase {
             let mut out = Vec::new();
             let compressed = &frame.stored[BASE_ORDINAL_BYTES..];
-            decode_with_base(compressed, raw.len(), &base.bytes, &mut out).unwrap();
+            out.clear();
+            let elsewhere = Prefix::Elsewhere(&base.bytes);
+            decode_onto(compressed, raw.len(), elsewhere, &mut out).unwrap();
             assert_eq!(out, raw);
         }
         frame.stored.len()
@@ -194,36 +197,6 @@ fn what_lies_far_back_in_a_base_is_found_where_it_is_looked_for() {
     assert!(stored(256 << 10, 64) < never / 20);
     assert!(stored(256 << 10, 16) < never / 20);
     assert_eq!(stored((4 << 20) + 1, 64), never);
-}
-
-#[test]
-fn long_frames_without_a_base_do_without_the_dictionary_at_a_higher_level() {
-    let sample = text(1000);
-    let samples: Vec<u8> = (0..200)
-        .flat_map(|n| [&sample[..], &letters(n, 50)].concat())
-        .collect();
-    let dictionary = train_once(&samples, &[1050; 200], 4096).unwrap();
-    let options = ClusterOptions {
-        large_value_bytes: 10_000,
-        large_value_levels_up: 6,
-        ..ClusterOptions::default()
-    };
-    let codec = FrameCodec {
-        dictionary: Some(Arc::new(dictionary)),
-        ..clustered(3, options)
-    };
-    let raw = Bytes::from([text(9_000), letters(1, 3_000)].concat());
-    let short = codec.encode(raw.slice(..9_999)).unwrap();
-    assert_eq!(short.codec, UnitCodec::ZstdDictionary);
-    let long = codec.encode(raw.clone()).unwrap();
-    assert_eq!(long.codec, UnitCodec::Zstd);
-    assert_eq!(
-        long.stored,
-        clustered(9, ClusterOptions::default())
-            .encode(raw)
-            .unwrap()
-            .stored
-    );
 }
 
 #[test]
@@ -255,10 +228,6 @@ fn samples_whose_first_three_quarters_are_next_to_nothing_train_no_dictionary() 
         let samples = text(lengths.iter().sum());
         let trained = train(&samples, &lengths, 1024);
         assert!(trained.is_none() || first == 8, "{first}");
-        assert!(train_once(&samples, &lengths, 1024).is_some());
-    }
-    for (samples, lengths) in [(0, vec![]), (7, vec![7]), (8, vec![8]), (100, vec![1; 99])] {
-        assert!(train_once(&text(samples), &lengths, 1024).is_none());
     }
 }
 

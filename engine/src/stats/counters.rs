@@ -38,6 +38,10 @@ pub enum Counter {
     FrameStoredBytesRead,
     /// Bytes those frames decoded to.
     FrameBytesDecoded,
+    /// Of the frames read, those for point reads: a value's own and its bases.
+    GetFramesRead,
+    /// Bytes those decoded to.
+    GetFrameBytesDecoded,
     /// Keys and values written by batches, in bytes.
     UserBytesWritten,
     /// Keys and values given to bulk loads, in bytes.
@@ -81,6 +85,8 @@ impl Counter {
         Self::FramesRead,
         Self::FrameStoredBytesRead,
         Self::FrameBytesDecoded,
+        Self::GetFramesRead,
+        Self::GetFrameBytesDecoded,
         Self::UserBytesWritten,
         Self::BulkBytesWritten,
         Self::WalBytesWritten,
@@ -112,6 +118,8 @@ impl Counter {
             Self::FramesRead => "frames_read",
             Self::FrameStoredBytesRead => "frame_stored_bytes_read",
             Self::FrameBytesDecoded => "frame_bytes_decoded",
+            Self::GetFramesRead => "get_frames_read",
+            Self::GetFrameBytesDecoded => "get_frame_bytes_decoded",
             Self::UserBytesWritten => "user_bytes_written",
             Self::BulkBytesWritten => "bulk_bytes_written",
             Self::WalBytesWritten => "wal_bytes_written",

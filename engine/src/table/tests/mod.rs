@@ -90,6 +90,7 @@ pub(super) fn plain(stats: &Stats) -> ReadContext<'_> {
         trace: None,
         fill_cache: false,
         held: None,
+        for_get: true,
     }
 }
 
