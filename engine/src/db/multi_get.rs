@@ -99,7 +99,6 @@ impl Plan {
             stats: &self.context.stats,
             trace: None,
             fill_cache: self.context.fill_cache,
-            for_get: true,
             held: Some(held),
         };
         if let [only] = frame {

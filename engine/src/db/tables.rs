@@ -95,7 +95,6 @@ impl DbInner {
             trace,
             fill_cache: true,
             held: None,
-            for_get: true,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Tables against a model, and against every damaged byte.
 
+mod carry;
 mod clustered;
 mod corruption;
 mod inventory;
@@ -90,7 +91,6 @@ pub(super) fn plain(stats: &Stats) -> ReadContext<'_> {
         trace: None,
         fill_cache: false,
         held: None,
-        for_get: true,
     }
 }
 
