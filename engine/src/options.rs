@@ -24,7 +24,7 @@ const LEVEL_MIN: i64 = -131_072;
 const LEVEL_MAX: i64 = 22;
 
 /// Bases before a value that readers take.
-const DEPTH_MAX: u32 = 1;
+const DEPTH_MAX: u32 = crate::table::BASES_MAX as u32;
 
 /// How far a write must have got before the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -183,7 +183,7 @@ pub struct ClusterOptions {
     /// Up to 10,000. Default 25.
     pub saved_bytes_per_1000_decoded: u32,
     /// Bases that a get may have to decode before a value. 0 for none: values are compressed with
-    /// the dictionary alone, and stay in key order. At most 1, the default.
+    /// the dictionary alone, and stay in key order. At most 8. Default 1.
     pub depth_max: u32,
     /// zstd level of values that have a base, where it is below the table's own, which goes for all
     /// others. Those are most of what is stored, and gain more by a higher one. From -131,072 to
@@ -384,8 +384,8 @@ impl TableOptions {
 pub struct KeyspaceOptions {
     /// How tables are written, by tree level: L0 first, the last level last.
     pub levels: [TableOptions; LEVEL_COUNT],
-    /// Raw bytes (keys and values) at which a table is closed. A clustered table grows by up to half
-    /// beyond, as long as merges copy its frames. From 4 KiB to 16 GiB. Default 256 MiB.
+    /// Raw bytes (keys and values) at which a table is closed. From 4 KiB to 16 GiB. Default
+    /// 256 MiB.
     pub table_bytes_target: u64,
     /// Stored bytes that the first sorted level in use may hold. At least 4 KiB. Default 256 MiB.
     pub base_level_bytes: u64,

@@ -10,7 +10,7 @@
 
 use bytes::Bytes;
 use quick_cache::Weighter;
-use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult};
+use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult, PlaceholderGuard};
 
 use crate::error::Result;
 use crate::types::FileId;
@@ -39,6 +39,35 @@ impl Weighter<Key, Bytes> for ByBytes {
     fn weight(&self, _key: &Key, bytes: &Bytes) -> u64 {
         bytes.len() as u64 + ENTRY_BYTES
     }
+}
+
+/// A place in the cache for a unit that its holder is about to decode. Others that want the unit
+/// wait; if the place is dropped unfilled, the next of them gets one.
+pub(crate) struct Reservation<'a>(
+    PlaceholderGuard<
+        'a,
+        Key,
+        Bytes,
+        ByBytes,
+        quick_cache::DefaultHashBuilder,
+        DefaultLifecycle<Key, Bytes>,
+    >,
+);
+
+impl Reservation<'_> {
+    /// Puts the decoded unit into its place.
+    pub(crate) fn fill(self, bytes: Bytes) {
+        // Refused only if the entry was removed meanwhile; whoever waited decodes for itself.
+        let _ = self.0.insert(bytes);
+    }
+}
+
+/// What a look into the cache came to.
+pub(crate) enum Reserved<'a> {
+    /// It is there.
+    Cached(Bytes),
+    /// It is not; whoever asked decodes it. Without a reservation nobody waits for that.
+    Missing(Option<Reservation<'a>>),
 }
 
 /// The cache. Shared by all tables of a store.
@@ -75,17 +104,27 @@ impl FrameCache {
         unit: CachedUnit,
         decode: impl FnOnce() -> Result<Bytes>,
     ) -> Result<(Bytes, bool)> {
-        match self.entries.get_value_or_guard(&(table, unit), None) {
-            GuardResult::Value(bytes) => Ok((bytes, true)),
-            GuardResult::Guard(guard) => {
-                // On an error the guard's drop wakes the next waiter, which tries for itself.
+        match self.get_or_reserve(table, unit) {
+            Reserved::Cached(bytes) => Ok((bytes, true)),
+            Reserved::Missing(reservation) => {
                 let bytes = decode()?;
-                // Refused only if the entry was removed meanwhile; the bytes are as good.
-                let _ = guard.insert(bytes.clone());
+                if let Some(reservation) = reservation {
+                    reservation.fill(bytes.clone());
+                }
                 Ok((bytes, false))
             }
+        }
+    }
+
+    /// The unit if it is cached or another thread is about to fill it in, else a place for it. One
+    /// that holds reservations may ask for a further one of the same table only if its ordinal is
+    /// less than theirs: so no two wait for each other.
+    pub(crate) fn get_or_reserve(&self, table: FileId, unit: CachedUnit) -> Reserved<'_> {
+        match self.entries.get_value_or_guard(&(table, unit), None) {
+            GuardResult::Value(bytes) => Reserved::Cached(bytes),
+            GuardResult::Guard(guard) => Reserved::Missing(Some(Reservation(guard))),
             // Never happens without a timeout; decoding alone is right in any case.
-            GuardResult::Timeout => Ok((decode()?, false)),
+            GuardResult::Timeout => Reserved::Missing(None),
         }
     }
 

@@ -1,6 +1,7 @@
 //! zstd dictionaries: trained on a table's own values, digested once per use and level.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use zstd::zstd_safe::{CDict, DDict};
@@ -13,6 +14,7 @@ const LEARNED_BYTES_MIN: usize = 8;
 /// A dictionary and its digests, made when first needed.
 pub(crate) struct Dictionary {
     bytes: Vec<u8>,
+    id: u64,
     compression: OnceLock<(i32, CDict<'static>)>,
     decompression: OnceLock<DDict<'static>>,
     /// Held while a digest is made, so that threads that need it together make it once.
@@ -22,8 +24,10 @@ pub(crate) struct Dictionary {
 impl Dictionary {
     /// Takes a trained dictionary's bytes.
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         Self {
             bytes,
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             compression: OnceLock::new(),
             decompression: OnceLock::new(),
             digesting: Mutex::new(()),
@@ -33,6 +37,11 @@ impl Dictionary {
     /// The bytes, as a table stores them.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Tells dictionaries of this process apart; never 0.
+    pub(super) fn id(&self) -> u64 {
+        self.id
     }
 
     /// The digest for compression at `level`; a dictionary serves one level in its life.

@@ -9,13 +9,15 @@
 //! thread and after whatever other work; (2) decoding is total, and yields exactly the raw length
 //! asked for or an error; (3) no reference to a dictionary or a base outlives the call it was made for.
 
+mod decode;
 mod dictionary;
 mod pool;
+mod room;
 mod zstd;
 
+pub(crate) use decode::{Prefix, decode_onto, decode_prefix, with_scratch};
 pub(crate) use dictionary::{Dictionary, train};
 pub(crate) use pool::{CompressionPool, Job};
-pub(crate) use zstd::{decode, decode_behind, decode_prefix, decode_with_base, with_scratch};
 
 use std::sync::Arc;
 

@@ -1,3 +1,4 @@
+use super::decode::decode;
 use super::*;
 use proptest::prelude::*;
 
@@ -130,15 +131,19 @@ fn followers_decode_beside_and_away_from_their_base() {
         let (ordinal, compressed) = frame.stored.split_at(BASE_ORDINAL_BYTES);
         assert_eq!(ordinal, [4, 3, 2, 1]);
         let mut out = Vec::new();
-        decode_with_base(compressed, raw.len(), &base.bytes, &mut out).unwrap();
+        let elsewhere = Prefix::Elsewhere(&base.bytes);
+        decode_onto(compressed, raw.len(), elsewhere, &mut out).unwrap();
         assert_eq!(out, raw);
         let mut buffer = base.bytes.to_vec();
-        decode_behind(compressed, raw.len(), &mut buffer).unwrap();
+        decode_onto(compressed, raw.len(), Prefix::Behind(0), &mut buffer).unwrap();
         assert_eq!(buffer[base.bytes.len()..], raw);
         for wrong in [raw.len() - 1, raw.len() + 1] {
-            assert!(decode_with_base(compressed, wrong, &base.bytes, &mut out).is_err());
+            assert!(decode_onto(compressed, wrong, elsewhere, &mut out).is_err());
+            assert_eq!(out, raw, "a failed decode left something behind");
         }
-        let other = decode_with_base(compressed, raw.len(), &raw[..100], &mut out);
+        out.clear();
+        let other = Prefix::Elsewhere(&raw[..100]);
+        let other = decode_onto(compressed, raw.len(), other, &mut out);
         assert!(other.is_err() || out != raw);
     }
 }
@@ -181,7 +186,9 @@ fn what_lies_far_back_in_a_base_is_found_where_it_is_looked_for() {
         if frame.codec == UnitCodec::ZstdBase {
             let mut out = Vec::new();
             let compressed = &frame.stored[BASE_ORDINAL_BYTES..];
-            decode_with_base(compressed, raw.len(), &base.bytes, &mut out).unwrap();
+            out.clear();
+            let elsewhere = Prefix::Elsewhere(&base.bytes);
+            decode_onto(compressed, raw.len(), elsewhere, &mut out).unwrap();
             assert_eq!(out, raw);
         }
         frame.stored.len()

@@ -1,27 +1,18 @@
-//! The thread-local zstd contexts and the scratch buffer.
+//! Compression with the thread's own zstd context.
 
 use std::cell::RefCell;
 
-use zstd::zstd_safe::{
-    self, CCtx, CParameter, DCtx, DParameter, ErrorCode, FrameFormat, InBuffer, OutBuffer,
-    ResetDirective,
-};
+use zstd::zstd_safe::{self, CCtx, CParameter, ErrorCode, FrameFormat, ResetDirective};
 
 use super::dictionary::Dictionary;
 use crate::error::{Error, Result};
 
-/// A scratch buffer that grew beyond this is given back after use: one huge value must not stay
-/// charged to every thread that ever read one.
-const SCRATCH_BYTES_KEPT: usize = 4 << 20;
-
-/// Longest block inside a zstd frame: what streaming decodes at a time.
-const ZSTD_BLOCK_BYTES_MAX: usize = 128 << 10;
+/// An output buffer that grew beyond this is given back after use: one huge value must not stay
+/// charged to every thread that ever wrote one.
+const OUTPUT_BYTES_KEPT: usize = 4 << 20;
 
 thread_local! {
     static ENCODER: RefCell<Option<Encoder>> = const { RefCell::new(None) };
-    static DECODER: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
-    /// As many buffers as were ever lent at once: one for stored, one for raw bytes.
-    static SCRATCH: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What a context is set to, beyond what it never changes.
@@ -242,180 +233,11 @@ pub(super) fn encode(
             Err(code) if is_too_small(code) => None,
             Err(code) => return Err(failure("compress a frame", code)),
         };
-        if output.capacity() > SCRATCH_BYTES_KEPT {
+        if output.capacity() > OUTPUT_BYTES_KEPT {
             *output = Vec::new();
         }
         Ok(stored)
     })
-}
-
-fn with_decoder<T>(run: impl FnOnce(&mut DCtx<'static>) -> Result<T>) -> Result<T> {
-    DECODER.with_borrow_mut(|slot| {
-        let decoder = match slot {
-            Some(decoder) => decoder,
-            None => {
-                let mut decoder = DCtx::try_create().ok_or_else(out_of_memory)?;
-                decoder
-                    .set_parameter(DParameter::Format(FrameFormat::Magicless))
-                    .and_then(|_| decoder.set_parameter(DParameter::StableOutBuffer(true)))
-                    .map_err(|code| failure("set up decompression", code))?;
-                slot.insert(decoder)
-            }
-        };
-        run(decoder)
-    })
-}
-
-/// Decodes a whole frame of `raw_len` raw bytes into `out`, whose content it replaces. The caller
-/// has bounded `raw_len` (see `UnitHeader::check_lengths`).
-pub(crate) fn decode(
-    stored: &[u8],
-    raw_len: usize,
-    dictionary: Option<&Dictionary>,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    out.clear();
-    out.reserve_exact(raw_len);
-    let decoded = with_decoder(|decoder| {
-        let outcome = match dictionary {
-            None => decoder.decompress(out, stored),
-            Some(dictionary) => {
-                decoder.decompress_using_ddict(out, stored, dictionary.decompression()?)
-            }
-        };
-        outcome.map_err(|code| corrupt(code, raw_len))
-    })?;
-    if decoded == raw_len {
-        return Ok(());
-    }
-    Err(Error::corruption(format!(
-        "frame decodes to {decoded} bytes where {raw_len} were stored"
-    )))
-}
-
-/// What a zstd dictionary begins with.
-const DICTIONARY_MAGIC: [u8; 4] = 0xec30_a437_u32.to_le_bytes();
-
-/// Decodes a whole frame that was compressed with `base` as its prefix into `out`, which it fills.
-/// Where that is the memory right behind the base, zstd takes both for one stretch and is faster.
-fn decode_follower(stored: &[u8], base: &[u8], out: &mut [u8]) -> Result<()> {
-    let raw_len = out.len();
-    let decoded = with_decoder(|decoder| {
-        if !base.starts_with(&DICTIONARY_MAGIC) {
-            let outcome = decoder.decompress_using_dict(out, stored, base);
-            return outcome.map_err(|code| corrupt(code, raw_len));
-        }
-        // The call above would take a base that looks like a dictionary for one. This takes it for
-        // a prefix, but digests it each time.
-        // SAFETY: the context holds the prefix for the next call only, or until another is set;
-        // both come to pass below, while `base` is borrowed.
-        let base = unsafe { std::mem::transmute::<&[u8], &'static [u8]>(base) };
-        let outcome = decoder
-            .ref_prefix(base)
-            .and_then(|_| decoder.decompress(out, stored));
-        decoder
-            .reset(ResetDirective::SessionOnly)
-            .and_then(|_| decoder.ref_prefix(&[]))
-            .map_err(|code| failure("reset decompression", code))?;
-        outcome.map_err(|code| corrupt(code, raw_len))
-    })?;
-    if decoded == raw_len {
-        return Ok(());
-    }
-    Err(Error::corruption(format!(
-        "frame decodes to {decoded} bytes where {raw_len} were stored"
-    )))
-}
-
-/// Decodes a follower into `out`, whose content it replaces; its base lies elsewhere.
-pub(crate) fn decode_with_base(
-    stored: &[u8],
-    raw_len: usize,
-    base: &[u8],
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    out.clear();
-    out.reserve_exact(raw_len);
-    out.resize(raw_len, 0);
-    decode_follower(stored, base, out)
-}
-
-/// Decodes a follower right behind its base, which is what `buffer` holds.
-pub(crate) fn decode_behind(stored: &[u8], raw_len: usize, buffer: &mut Vec<u8>) -> Result<()> {
-    let base_len = buffer.len();
-    buffer.resize(base_len.saturating_add(raw_len), 0);
-    let (base, out) = buffer.split_at_mut(base_len);
-    decode_follower(stored, base, out)
-}
-
-/// Decodes at least the first `needed` of a frame's `raw_len` raw bytes into `out`, whose content
-/// it replaces. Stops between zstd blocks as soon as it may, which for a large frame saves half
-/// of the work on average.
-pub(crate) fn decode_prefix(
-    stored: &[u8],
-    raw_len: usize,
-    needed: usize,
-    dictionary: Option<&Dictionary>,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    // A digested dictionary can be lent to a streaming context only for longer than a call; and
-    // what ends within the last block gains nothing.
-    if dictionary.is_some() || needed.saturating_add(ZSTD_BLOCK_BYTES_MAX) > raw_len {
-        return decode(stored, raw_len, dictionary, out);
-    }
-    out.clear();
-    out.reserve_exact(raw_len);
-    with_decoder(|decoder| {
-        decoder
-            .reset(ResetDirective::SessionOnly)
-            .map_err(|code| failure("reset decompression", code))?;
-        let outcome = stream_prefix(decoder, stored, needed, out);
-        decoder
-            .reset(ResetDirective::SessionOnly)
-            .map_err(|code| failure("reset decompression", code))?;
-        outcome.map_err(|code| corrupt(code, raw_len))
-    })?;
-    if out.len() >= needed {
-        return Ok(());
-    }
-    Err(Error::corruption(format!(
-        "frame ends after {} bytes where {raw_len} were stored",
-        out.len()
-    )))
-}
-
-/// Feeds the frame piece by piece, at zstd's own hints, so that each call decodes one block.
-fn stream_prefix(
-    decoder: &mut DCtx<'static>,
-    stored: &[u8],
-    needed: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), ErrorCode> {
-    let mut output = OutBuffer::around(out);
-    let mut fed = 0;
-    // A frame header takes at most 14 bytes; zstd then hints at each block's header and body.
-    let mut hint = 2;
-    while output.pos() < needed && fed < stored.len() {
-        let end = fed.saturating_add(hint.max(1)).min(stored.len());
-        let mut input = InBuffer::around(stored.get(fed..end).unwrap_or_default());
-        hint = decoder.decompress_stream(&mut output, &mut input)?;
-        fed += input.pos();
-        if hint == 0 {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Lends one of this thread's scratch buffers, empty. Calls may nest.
-pub(crate) fn with_scratch<T>(run: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    let mut buffer = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_default();
-    buffer.clear();
-    let result = run(&mut buffer);
-    if buffer.capacity() <= SCRATCH_BYTES_KEPT {
-        SCRATCH.with_borrow_mut(|buffers| buffers.push(buffer));
-    }
-    result
 }
 
 fn is_too_small(code: ErrorCode) -> bool {
@@ -423,20 +245,13 @@ fn is_too_small(code: ErrorCode) -> bool {
     zstd_safe::is_error_kind(code, ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall)
 }
 
-fn failure(action: &str, code: ErrorCode) -> Error {
+pub(super) fn failure(action: &str, code: ErrorCode) -> Error {
     Error::new(
         crate::error::ErrorKind::Failed,
         format!("zstd cannot {action}: {}", zstd_safe::get_error_name(code)),
     )
 }
 
-fn corrupt(code: ErrorCode, raw_len: usize) -> Error {
-    Error::corruption(format!(
-        "frame of {raw_len} raw bytes does not decode: {}",
-        zstd_safe::get_error_name(code)
-    ))
-}
-
-fn out_of_memory() -> Error {
+pub(super) fn out_of_memory() -> Error {
     Error::limit("no memory for a compression context")
 }

@@ -253,9 +253,7 @@ impl Picker<'_> {
         written_alike
             && plan.inputs.iter().all(|Input { level: from, table }| {
                 let as_wanted = match plan.reason {
-                    Reason::Manual | Reason::Rewrite => {
-                        !may_hold_garbage(table) && table.raw_bytes <= raw_bytes_max
-                    }
+                    Reason::Manual => !may_hold_garbage(table) && table.raw_bytes <= raw_bytes_max,
                     _ => table.tombstones == 0 && table.range_tombstones == 0,
                 };
                 *from == level

@@ -99,6 +99,7 @@ impl Plan {
             stats: &self.context.stats,
             trace: None,
             fill_cache: self.context.fill_cache,
+            for_get: true,
             held: Some(held),
         };
         if let [only] = frame {

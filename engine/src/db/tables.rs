@@ -95,6 +95,7 @@ impl DbInner {
             trace,
             fill_cache: true,
             held: None,
+            for_get: true,
         }
     }
 

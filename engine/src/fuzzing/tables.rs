@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::codec::{decode, decode_behind, decode_prefix, decode_with_base};
+use crate::codec::{Prefix, decode_onto, decode_prefix};
 use crate::table::fuzzing::{self, repair_checksums};
 use crate::types::SeqNo;
 use crate::vfs::{MemVfs, Vfs};
@@ -21,12 +21,13 @@ pub fn frame(data: &[u8]) {
     let raw_len = usize::from(u16::from_le_bytes([a, b])) * 8;
     let needed = usize::from(u16::from_le_bytes([c, d])) * 8;
     let mut out = Vec::new();
-    let _ = decode(stored, raw_len, None, &mut out);
+    let _ = decode_onto(stored, raw_len, Prefix::None, &mut out);
     let _ = decode_prefix(stored, raw_len, needed.min(raw_len), None, &mut out);
     let (base, compressed) = stored.split_at(needed.min(stored.len()));
-    let elsewhere = decode_with_base(compressed, raw_len, base, &mut out);
+    out.clear();
+    let elsewhere = decode_onto(compressed, raw_len, Prefix::Elsewhere(base), &mut out);
     let mut beside = base.to_vec();
-    let behind = decode_behind(compressed, raw_len, &mut beside);
+    let behind = decode_onto(compressed, raw_len, Prefix::Behind(0), &mut beside);
     assert_eq!(elsewhere.is_ok(), behind.is_ok());
     if behind.is_ok() {
         assert_eq!(beside.get(base.len()..), Some(out.as_slice()));

@@ -38,6 +38,10 @@ pub enum Counter {
     FrameStoredBytesRead,
     /// Bytes those frames decoded to.
     FrameBytesDecoded,
+    /// Of the frames read, those for point reads: a value's own and its bases.
+    GetFramesRead,
+    /// Bytes those decoded to.
+    GetFrameBytesDecoded,
     /// Keys and values written by batches, in bytes.
     UserBytesWritten,
     /// Keys and values given to bulk loads, in bytes.
@@ -54,12 +58,6 @@ pub enum Counter {
     CompactionBytesRead,
     /// Stored bytes of tables written by compactions.
     CompactionBytesWritten,
-    /// Frames that compactions copied as they were stored.
-    CompactionFramesCopied,
-    /// Stored bytes of those frames.
-    CompactionFrameBytesCopied,
-    /// Raw bytes of values that compactions gave to compression: those in no copied frame.
-    CompactionValueBytesEncoded,
     /// Tables moved down a level without a rewrite.
     TrivialMoves,
     /// Compactions that rewrote tables.
@@ -87,6 +85,8 @@ impl Counter {
         Self::FramesRead,
         Self::FrameStoredBytesRead,
         Self::FrameBytesDecoded,
+        Self::GetFramesRead,
+        Self::GetFrameBytesDecoded,
         Self::UserBytesWritten,
         Self::BulkBytesWritten,
         Self::WalBytesWritten,
@@ -95,9 +95,6 @@ impl Counter {
         Self::BulkTableBytesWritten,
         Self::CompactionBytesRead,
         Self::CompactionBytesWritten,
-        Self::CompactionFramesCopied,
-        Self::CompactionFrameBytesCopied,
-        Self::CompactionValueBytesEncoded,
         Self::TrivialMoves,
         Self::Compactions,
         Self::Flushes,
@@ -121,6 +118,8 @@ impl Counter {
             Self::FramesRead => "frames_read",
             Self::FrameStoredBytesRead => "frame_stored_bytes_read",
             Self::FrameBytesDecoded => "frame_bytes_decoded",
+            Self::GetFramesRead => "get_frames_read",
+            Self::GetFrameBytesDecoded => "get_frame_bytes_decoded",
             Self::UserBytesWritten => "user_bytes_written",
             Self::BulkBytesWritten => "bulk_bytes_written",
             Self::WalBytesWritten => "wal_bytes_written",
@@ -129,9 +128,6 @@ impl Counter {
             Self::BulkTableBytesWritten => "bulk_table_bytes_written",
             Self::CompactionBytesRead => "compaction_bytes_read",
             Self::CompactionBytesWritten => "compaction_bytes_written",
-            Self::CompactionFramesCopied => "compaction_frames_copied",
-            Self::CompactionFrameBytesCopied => "compaction_frame_bytes_copied",
-            Self::CompactionValueBytesEncoded => "compaction_value_bytes_encoded",
             Self::TrivialMoves => "trivial_moves",
             Self::Compactions => "compactions",
             Self::Flushes => "flushes",

@@ -155,11 +155,12 @@ impl DbStats {
         ratio(stored, raw)
     }
 
-    /// Frames read and decoded for each point read that found a value.
+    /// Frames read and decoded for each point read that found a value: none for one that the cache
+    /// or a memtable had, one more for each base that neither had.
     #[must_use]
-    pub fn read_amplification(&self) -> Option<f64> {
+    pub fn frames_per_get(&self) -> Option<f64> {
         ratio(
-            self.counters.get(Counter::FramesRead),
+            self.counters.get(Counter::GetFramesRead),
             self.counters.get(Counter::GetsFound),
         )
     }
@@ -168,7 +169,7 @@ impl DbStats {
     #[must_use]
     pub fn decoded_bytes_per_returned_byte(&self) -> Option<f64> {
         ratio(
-            self.counters.get(Counter::FrameBytesDecoded),
+            self.counters.get(Counter::GetFrameBytesDecoded),
             self.counters.get(Counter::GetReturnedBytes),
         )
     }

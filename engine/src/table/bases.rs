@@ -2,19 +2,26 @@
 //!
 //! A scan or a multi-get comes upon the followers of a base one after the other, often with other
 //! clusters between. Without a cache each of them would decode the base again; so the walk itself
-//! holds the last few frames that may be one. Belongs to one walk on one thread.
+//! holds the last frames that may be one, within a bound in bytes. Belongs to one walk on one thread.
+//!
+//! Frames live in two generations. What is used moves to the young one; once that has half of the
+//! bytes it becomes the old one, and what was left there goes. So the last half of the bytes used
+//! is always held.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::HashMap;
 
 use bytes::Bytes;
 
 use crate::types::FileId;
 
-/// Bytes held; one frame is held however long it is.
-const BYTES_MAX: usize = 4 << 20;
-/// Frames held: they are searched one by one.
-const FRAMES_MAX: usize = 64;
+/// Bytes held at most, beyond one frame.
+const BYTES_MAX: usize = 16 << 20;
+
+/// What a held frame costs beyond its bytes.
+const FRAME_BYTES: usize = 96;
+
+type Frames = HashMap<(FileId, u32), Bytes>;
 
 /// The frames.
 #[derive(Debug, Default)]
@@ -22,36 +29,43 @@ pub(crate) struct HeldBases(RefCell<Held>);
 
 #[derive(Debug, Default)]
 struct Held {
-    /// The one used last at the back.
-    frames: VecDeque<(FileId, u32, Bytes)>,
+    young: Frames,
+    /// Of the young ones.
     bytes: usize,
+    old: Frames,
 }
 
 impl HeldBases {
     /// The frame's raw bytes, if they are held.
     pub(super) fn get(&self, table: FileId, ordinal: u32) -> Option<Bytes> {
-        let mut held = self.0.borrow_mut();
-        let is_it = |(of, frame, _): &(FileId, u32, Bytes)| (*of, *frame) == (table, ordinal);
-        let at = held.frames.iter().rposition(is_it)?;
-        let frame = held.frames.remove(at)?;
-        let bytes = frame.2.clone();
-        held.frames.push_back(frame);
+        let held = &mut *self.0.borrow_mut();
+        let frame = (table, ordinal);
+        if let Some(bytes) = held.young.get(&frame) {
+            return Some(bytes.clone());
+        }
+        let bytes = held.old.remove(&frame)?;
+        held.insert(frame, bytes.clone());
         Some(bytes)
     }
 
-    /// Holds a frame, if it is not held yet.
-    pub(super) fn insert(&self, table: FileId, ordinal: u32, frame: Bytes) {
-        if self.get(table, ordinal).is_some() {
+    /// Holds a frame.
+    pub(super) fn insert(&self, table: FileId, ordinal: u32, bytes: Bytes) {
+        self.0.borrow_mut().insert((table, ordinal), bytes);
+    }
+}
+
+impl Held {
+    fn insert(&mut self, frame: (FileId, u32), bytes: Bytes) {
+        let len = bytes.len() + FRAME_BYTES;
+        if self.young.contains_key(&frame) {
             return;
         }
-        let held = &mut *self.0.borrow_mut();
-        held.bytes += frame.len();
-        held.frames.push_back((table, ordinal, frame));
-        while held.frames.len() > FRAMES_MAX || held.bytes > BYTES_MAX && held.frames.len() > 1 {
-            if let Some((_, _, frame)) = held.frames.pop_front() {
-                held.bytes -= frame.len();
-            }
+        if self.bytes + len > BYTES_MAX / 2 {
+            self.old = std::mem::take(&mut self.young);
+            self.bytes = 0;
         }
+        self.young.insert(frame, bytes);
+        self.bytes += len;
     }
 }
 
@@ -62,17 +76,32 @@ mod tests {
     #[test]
     fn what_was_used_last_is_held_within_the_bytes() {
         let held = HeldBases::default();
-        let frame = || Bytes::from(vec![7; BYTES_MAX / 4]);
-        for ordinal in 0..4 {
+        let frame = || Bytes::from(vec![7; BYTES_MAX / 10]);
+        for ordinal in 0..5 {
             held.insert(FileId(1), ordinal, frame());
         }
+        // The fifth began a new generation; what is asked for now moves to it.
         assert!(held.get(FileId(1), 0).is_some());
-        held.insert(FileId(1), 4, frame());
+        for ordinal in 5..8 {
+            held.insert(FileId(1), ordinal, frame());
+        }
         assert!(held.get(FileId(1), 1).is_none());
         assert!(held.get(FileId(1), 0).is_some());
         assert!(held.get(FileId(2), 0).is_none());
-        held.insert(FileId(1), 5, Bytes::from(vec![7; 2 * BYTES_MAX]));
-        assert!(held.get(FileId(1), 4).is_none());
-        assert!(held.get(FileId(1), 5).is_some());
+        held.insert(FileId(1), 9, Bytes::from(vec![7; 2 * BYTES_MAX]));
+        held.insert(FileId(1), 10, Bytes::from(vec![7; 2 * BYTES_MAX]));
+        assert!(held.get(FileId(1), 0).is_none());
+        assert!(held.get(FileId(1), 10).is_some());
+    }
+
+    #[test]
+    fn a_frame_that_comes_again_is_counted_once() {
+        let held = HeldBases::default();
+        for _ in 0..100 {
+            held.insert(FileId(1), 0, Bytes::from(vec![7; BYTES_MAX / 10]));
+            held.insert(FileId(1), 1, Bytes::from(vec![7; BYTES_MAX / 10]));
+        }
+        assert!(held.get(FileId(1), 0).is_some());
+        assert!(held.0.borrow().bytes < BYTES_MAX / 2);
     }
 }

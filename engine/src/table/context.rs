@@ -16,6 +16,8 @@ pub(crate) struct ReadContext<'a> {
     /// Whether decoded frames go into the cache. Without it, only as much of a frame is decoded as
     /// the value needs.
     pub(crate) fill_cache: bool,
+    /// Whether this is a point read, for the statistics.
+    pub(crate) for_get: bool,
     /// Where bases are kept from one read to the next, for whoever reads many values on one thread.
     pub(crate) held: Option<&'a HeldBases>,
 }
@@ -70,6 +72,7 @@ impl IterContext {
             stats: &self.stats,
             trace: None,
             fill_cache: self.fill_cache,
+            for_get: false,
             held: None,
         }
     }

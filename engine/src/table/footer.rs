@@ -19,8 +19,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::table::unit::UnitKind;
 use crate::types::FileId;
 
-/// The format that this build writes. Version 2 brought frames with a base.
-pub(crate) const FORMAT_VERSION: u32 = 2;
+/// The format that this build writes. Version 2 brought frames with a base, 3 bases with one.
+pub(crate) const FORMAT_VERSION: u32 = 3;
 /// The oldest format that it reads.
 const FORMAT_VERSION_MIN: u32 = 1;
 /// Length of the file header.

@@ -131,6 +131,7 @@ fn walk(reader: &Arc<TableReader>) {
         trace: None,
         fill_cache: false,
         held: None,
+        for_get: false,
     };
     let mut iter = reader.iter(IterContext {
         cache: None,

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::bases::HeldBases;
-use super::carry::StoredValue;
 use super::context::{IterContext, ReadContext};
 use super::key_block::{FramePlace, KeyBlock, StoredPlace, Walk};
 use super::reader::TableReader;
@@ -271,8 +270,7 @@ impl TableIter {
         self.stand(walk)
     }
 
-    /// The value at `place` of the table; the cursor need not stand on it, nor anywhere.
-    pub(super) fn framed_value(&self, place: FramePlace) -> Result<Bytes> {
+    fn framed_value(&self, place: FramePlace) -> Result<Bytes> {
         if let Some((ordinal, frame)) = &*self.frame.borrow()
             && *ordinal == place.frame
         {
@@ -407,13 +405,6 @@ impl InternalIterator for TableIter {
             }
             EntryPlace::Frame(place) => self.framed_value(*place),
         }
-    }
-
-    fn stored_value(&self) -> Option<StoredValue> {
-        Some(StoredValue {
-            place: self.frame_place()?,
-            table: Arc::clone(&self.table),
-        })
     }
 
     fn value_len(&self) -> usize {

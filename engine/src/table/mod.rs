@@ -1,8 +1,7 @@
 //! Tables: immutable sorted files of entries, their writer, reader and cursor.
 //!
 //! ```text
-//! writer ── layout ── frames ── output          reader ── values ── iter
-//!   ├ carry: frames of other tables, copied
+//! writer ── layout ── frames ── output          reader ── values ── chain · iter
 //!   └ spool · key_block · key_index · filter · directory · properties · tombstones
 //!                    └ unit · footer
 //! ```
@@ -12,7 +11,7 @@
 mod bases;
 #[cfg(any(test, feature = "benching"))]
 pub(crate) mod benching;
-mod carry;
+mod chain;
 mod context;
 mod directory;
 mod filter;
@@ -40,7 +39,7 @@ mod weight;
 mod writer;
 
 pub(crate) use bases::HeldBases;
-pub(crate) use carry::StoredValue;
+pub(crate) use chain::BASES_MAX;
 pub(crate) use context::{IterContext, ReadContext};
 pub(crate) use filter::key_hash;
 pub(crate) use footer::FORMAT_VERSION;

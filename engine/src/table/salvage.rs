@@ -13,6 +13,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 
+use super::chain::BASES_MAX;
 use super::footer::{HEADER_BYTES, decode_header};
 use super::key_block::{FramePlace, KeyBlock, StoredPlace};
 use super::properties::TableProperties;
@@ -20,8 +21,8 @@ use super::reader::read_footer;
 use super::scan::{Finding, UnitScan};
 use super::source::TableFile;
 use super::tombstones::decode_tombstones;
-use super::unit::UnitKind;
-use super::values::{decode_base_unit, decode_beside, decode_unit, value_bytes};
+use super::unit::{UNIT_HEADER_BYTES, Unit, UnitHeader, UnitKind};
+use super::values::{decode_beside, decode_unit, value_bytes};
 use crate::codec::Dictionary;
 use crate::error::{ErrorKind, Result};
 use crate::iter::RangeTombstone;
@@ -332,22 +333,44 @@ impl Salvage<'_> {
         Ok(sound(outcome)?.map_or(Decoded::Lost, |()| Decoded::Sound(raw.into())))
     }
 
-    /// Sees to it that `base` is this base; false if it is lost.
+    /// Sees to it that `base` is this base; false if it is lost, or one that it needs is.
     fn decode_base(&mut self, ordinal: u32) -> Result<bool> {
-        if self.base.as_ref().is_some_and(|(held, _)| *held == ordinal) {
-            return Ok(true);
+        // From the base on those that it needs, until one that is held or needs none.
+        let mut units: Vec<(u32, UnitHeader, Vec<u8>)> = Vec::new();
+        let mut next = Some(ordinal);
+        while let Some(at) = next.filter(|at| self.base.as_ref().is_none_or(|it| it.0 != *at)) {
+            let range = match self.frames.get(&at) {
+                Some(range) if units.len() < BASES_MAX => range,
+                _ => return Ok(false),
+            };
+            let mut buffer = Vec::new();
+            let header = self.file.unit(UnitKind::Frame, range, &mut buffer)?.header;
+            let stored = buffer.split_off(UNIT_HEADER_BYTES.min(buffer.len()));
+            let follower = Unit {
+                header,
+                stored: &stored,
+            }
+            .follower(at);
+            next = match follower {
+                Ok(follower) => follower.map(|follower| follower.base),
+                Err(_) => return Ok(false),
+            };
+            units.push((at, header, stored));
         }
-        let Some(range) = self.frames.get(&ordinal) else {
-            return Ok(false);
-        };
-        let mut buffer = Vec::new();
-        let unit = self.file.unit(UnitKind::Frame, range, &mut buffer)?;
-        let mut raw = Vec::new();
-        let outcome = decode_base_unit(ordinal, &unit, self.dictionary.as_ref(), &mut raw);
-        let base = sound(outcome)?.map(|()| (ordinal, raw));
-        let is_sound = base.is_some();
-        self.base = base;
-        Ok(is_sound)
+        for (at, header, stored) in units.into_iter().rev() {
+            let stored = &stored;
+            let unit = Unit { header, stored };
+            let mut raw = Vec::new();
+            let outcome = match (unit.follower(at)?, self.base.as_mut()) {
+                (Some(follower), Some((_, base))) => decode_beside(&follower, base, &mut raw),
+                _ => decode_unit(&unit, self.dictionary.as_ref(), &mut raw),
+            };
+            self.base = sound(outcome)?.map(|()| (at, raw));
+            if self.base.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -1,26 +1,34 @@
 //! An open table's value area: from a place to a value, through the cache or straight.
 //!
-//! A frame with a base needs that one's raw bytes first. They come from the cache where there is
-//! one, and stay in it; from what a walk holds (see [`HeldBases`]); or they are decoded right before
-//! the frame into the same buffer, where zstd goes on from one to the other fastest. A base has no
-//! base itself, so a read decodes two frames at most.
+//! A frame with a base needs that one's raw bytes first (see [`Chain`]). They come from the cache
+//! where there is one, and stay in it; from what a walk holds (see [`HeldBases`]); or they are
+//! decoded right before the frame into the same buffer. A frame's bytes are copied at most once
+//! after they were decoded, and not at all where it has no base.
+//!
+//! Reading by position, a get of a frame of a clustered table reads the frames that lie right before
+//! it as well: its base is likely among them, and then one read is enough.
 //!
 //! [`HeldBases`]: super::bases::HeldBases
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
+use super::chain::{Chain, Span, check_ordinal};
 use super::context::ReadContext;
 use super::key_block::FramePlace;
 use super::reader::{Place, TableReader};
-use super::unit::{Follower, ORDINAL_MASK, Unit, UnitCodec, UnitKind};
+use super::unit::{Follower, Unit, UnitCodec, UnitKind, open_unit};
 use crate::cache::CachedUnit;
-use crate::codec::{
-    Dictionary, decode, decode_behind, decode_prefix, decode_with_base, with_scratch,
-};
-use crate::error::{Error, Result};
+use crate::codec::{Dictionary, Prefix, decode_onto, decode_prefix, with_scratch};
+use crate::error::{Error, ErrorKind, Result};
 use crate::options::Layout;
 use crate::stats::{Counter, FrameTrace};
 use crate::vfs::Advice;
+
+/// Bytes before a frame of a clustered table that are read with it: what a base and some of its
+/// followers take. Copying them costs less than a second call.
+const BASE_REACH_BYTES: u64 = 24 << 10;
 
 impl TableReader {
     /// The value at `place`. With the cache it shares the cached frame's memory; without, it is
@@ -38,14 +46,16 @@ impl TableReader {
         if let Some(frame) = self.cached_frame(place.frame, context)? {
             return self.value_in(&frame, place);
         }
-        self.with_frame(place.frame, context, |unit| {
-            let raw_len = unit.header.raw_len;
-            if unit.header.codec != UnitCodec::Raw && place.offset == 0 && place.len == raw_len {
+        self.with_frame(place.frame, context, |frame| {
+            let raw_len = frame.unit.header.raw_len;
+            if !frame.is_raw() && place.offset == 0 && place.len == raw_len {
                 let mut value = Vec::new();
-                self.decode_whole(place.frame, &unit, context, &mut value)?;
-                return Ok((value.into(), raw_len));
+                frame.decode(&mut value)?;
+                let value = Bytes::from(value);
+                frame.hold(&value);
+                return Ok((value, raw_len));
             }
-            self.with_raw_value(&unit, place, context, Bytes::copy_from_slice)
+            frame.with_value(place, Bytes::copy_from_slice)
         })
     }
 
@@ -78,15 +88,15 @@ impl TableReader {
             out.extend_from_slice(value_bytes(&frame, place)?);
             return Ok(());
         }
-        self.with_frame(place.frame, context, |unit| {
-            if unit.header.codec != UnitCodec::Raw && place.offset == 0 {
+        self.with_frame(place.frame, context, |frame| {
+            if !frame.is_raw() && place.offset == 0 {
                 // What is wanted lies at the front: decode into place and cut the rest off.
-                self.decode_front(&unit, place, context, out)?;
+                frame.decode_front(place, out)?;
                 let decoded = out.len() as u32;
                 out.truncate(place.len as usize);
                 return Ok(((), decoded));
             }
-            self.with_raw_value(&unit, place, context, |value| out.extend_from_slice(value))
+            frame.with_value(place, |value| out.extend_from_slice(value))
         })
     }
 
@@ -106,11 +116,30 @@ impl TableReader {
         Ok(frame.slice_ref(value))
     }
 
-    /// Tells the kernel that a frame will be read.
+    /// Tells the kernel that a frame will be read, and perhaps its base.
     pub(crate) fn prefetch(&self, ordinal: u32) {
-        if let Ok(range) = self.directory().and_then(|frames| frames.extent(ordinal)) {
+        let extent = self.directory().and_then(|frames| frames.extent(ordinal));
+        if let Ok(range) = extent.and_then(|range| self.with_base_reach(ordinal, range)) {
             self.file.advise(Advice::WillNeed, range);
         }
+    }
+
+    /// The frame's bytes of the file and those of the whole frames before it that may hold its base.
+    fn with_base_reach(&self, ordinal: u32, range: Range<u64>) -> Result<Range<u64>> {
+        if !self.is_clustered() {
+            return Ok(range);
+        }
+        let directory = self.directory()?;
+        let first = range.start.saturating_sub(BASE_REACH_BYTES);
+        let mut start = range.start;
+        for before in (0..ordinal).rev() {
+            let extent = directory.extent(before)?;
+            if extent.start < first {
+                break;
+            }
+            start = extent.start;
+        }
+        Ok(start..range.end)
     }
 
     /// The frame from the cache, decoded into it where reads fill it.
@@ -138,7 +167,12 @@ impl TableReader {
         Ok(Some(frame))
     }
 
-    fn count_lookup(&self, ordinal: u32, hit: Option<&Bytes>, context: &ReadContext<'_>) {
+    pub(super) fn count_lookup(
+        &self,
+        ordinal: u32,
+        hit: Option<&Bytes>,
+        context: &ReadContext<'_>,
+    ) {
         let Some(frame) = hit else {
             return context.stats.add(Counter::CacheMisses, 1);
         };
@@ -156,68 +190,111 @@ impl TableReader {
     }
 
     fn decode_frame(&self, ordinal: u32, context: &ReadContext<'_>) -> Result<Bytes> {
-        let mut may_be_base = self.is_clustered();
-        let frame = self.with_frame(ordinal, context, |unit| {
-            let mut frame = Vec::new();
-            self.decode_whole(ordinal, &unit, context, &mut frame)?;
-            may_be_base &= unit.header.codec != UnitCodec::ZstdBase;
-            Ok((Bytes::from(frame), unit.header.raw_len))
-        })?;
-        if may_be_base && let Some(held) = context.held {
-            held.insert(self.id(), ordinal, frame.clone());
+        if let Some(frame) = context.held.and_then(|held| held.get(self.id(), ordinal)) {
+            return Ok(frame);
         }
-        Ok(frame)
+        self.with_frame(ordinal, context, |frame| {
+            let mut raw = Vec::new();
+            frame.decode(&mut raw)?;
+            let raw = Bytes::from(raw);
+            frame.hold(&raw);
+            Ok((raw, frame.unit.header.raw_len))
+        })
+    }
+
+    /// Whether a frame stored like this can be the base of others.
+    fn may_be_base(&self, codec: UnitCodec) -> bool {
+        match self.properties().layout {
+            Layout::Clustered(cluster) => codec != UnitCodec::ZstdBase || cluster.depth_max > 1,
+            _ => false,
+        }
     }
 
     fn is_clustered(&self) -> bool {
         matches!(self.properties().layout, Layout::Clustered(_))
     }
 
-    /// Lends a frame's verified unit, and counts it: `use_unit` says how many bytes it decoded.
-    pub(super) fn with_frame<T>(
+    /// Lends a verified frame, and counts it: `use_frame` says how many bytes it decoded.
+    fn with_frame<T>(
         &self,
         ordinal: u32,
         context: &ReadContext<'_>,
-        use_unit: impl FnOnce(Unit<'_>) -> Result<(T, u32)>,
+        use_frame: impl FnOnce(&Frame<'_>) -> Result<(T, u32)>,
     ) -> Result<T> {
         let range = self.directory()?.extent(ordinal)?;
-        let stored_bytes = range.end - range.start;
-        context.stats.add(Counter::FramesRead, 1);
-        context
-            .stats
-            .add(Counter::FrameStoredBytesRead, stored_bytes);
+        self.count_read(&range, context);
         let mut base = None;
-        let read = |buffer: &mut Vec<u8>| {
-            let unit = self.file.unit(UnitKind::Frame, &range, buffer)?;
-            if unit.header.ordinal != ordinal & ORDINAL_MASK {
-                return Err(Error::corruption(format!(
-                    "frame {} lies where frame {ordinal} should",
-                    unit.header.ordinal
-                )));
-            }
+        let lend = |unit: Unit<'_>, span: &Span<'_>| {
+            check_ordinal(&unit, ordinal, &range)?;
             base = unit.follower(ordinal)?.map(|follower| follower.base);
-            use_unit(unit)
+            use_frame(&Frame {
+                table: self,
+                ordinal,
+                unit,
+                span,
+                context,
+            })
         };
-        let (result, decoded) = if self.file.is_mapped() {
-            read(&mut Vec::new())
-        } else {
-            with_scratch(read)
-        }
-        .map_err(|error| error.at_offset(range.start))?;
-        context
-            .stats
-            .add(Counter::FrameBytesDecoded, u64::from(decoded));
-        context.trace_frame(FrameTrace {
-            ordinal,
-            stored_bytes,
-            decoded_bytes: u64::from(decoded),
-            cache_hit: false,
-            base,
-        });
+        let lent = match self.file.mapped(&(0..self.file.len())) {
+            Some(mapping) => {
+                let span = Span {
+                    range: 0..self.file.len(),
+                    bytes: mapping,
+                };
+                self.unit_in(&range, &span)
+                    .and_then(|unit| lend(unit, &span))
+            }
+            // A walk holds the base already, or reads it once for many.
+            None => with_scratch(|buffer| {
+                self.with_span(ordinal, &range, context.held.is_none(), buffer, lend)
+            }),
+        };
+        let (result, decoded) = lent.map_err(|error| error.at_offset(range.start))?;
+        self.count_decoded(ordinal, &range, u64::from(decoded), base, context);
         Ok(result)
     }
 
-    /// Decodes frame `ordinal` into `out`, whose content it replaces, and its base before it.
+    fn unit_in<'a>(&self, range: &Range<u64>, span: &Span<'a>) -> Result<Unit<'a>> {
+        let bytes = span.get(range);
+        let bytes = bytes.ok_or_else(|| Error::corruption("frame lies outside the file"))?;
+        open_unit(bytes, UnitKind::Frame, self.id(), range.start)
+    }
+
+    /// Reads a frame, and its likely base if `reaches_back`, into `buffer`, and lends them.
+    fn with_span<T>(
+        &self,
+        ordinal: u32,
+        range: &Range<u64>,
+        reaches_back: bool,
+        buffer: &mut Vec<u8>,
+        lend: impl FnOnce(Unit<'_>, &Span<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let reach = match reaches_back {
+            true => self.with_base_reach(ordinal, range.clone())?,
+            false => range.clone(),
+        };
+        self.file.read(&reach, buffer)?;
+        let span = Span {
+            range: reach.clone(),
+            bytes: buffer,
+        };
+        match self.unit_in(range, &span) {
+            Ok(unit) => lend(unit, &span),
+            // Once more, as `TableFile::unit` does.
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                self.file.read(&reach, buffer)?;
+                let span = Span {
+                    range: reach,
+                    bytes: buffer,
+                };
+                lend(self.unit_in(range, &span)?, &span)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Decodes frame `ordinal`, whose unit is given, into `out`, whose content it replaces, and its
+    /// bases before it.
     pub(super) fn decode_whole(
         &self,
         ordinal: u32,
@@ -225,110 +302,96 @@ impl TableReader {
         context: &ReadContext<'_>,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let Some(follower) = unit.follower(ordinal)? else {
-            return decode_unit(unit, self.dictionary.as_ref(), out);
+        let frame = Frame {
+            table: self,
+            ordinal,
+            unit: *unit,
+            span: &Span {
+                range: 0..self.file.len(),
+                bytes: self.file.mapped(&(0..self.file.len())).unwrap_or_default(),
+            },
+            context,
         };
-        let because_of_base = |error| lost_base(ordinal, follower.base, error);
-        let kept = self.kept_base(follower.base, context);
-        if let Some(base) = kept.map_err(because_of_base)? {
-            return decode_with_base(follower.compressed, follower.raw_len, &base, out);
-        }
-        with_scratch(|buffer| {
-            self.decode_base(follower.base, context, buffer)
-                .map_err(because_of_base)?;
-            decode_beside(&follower, buffer, out)
-        })
+        frame.decode(out)
+    }
+}
+
+/// A verified frame that is about to be decoded.
+struct Frame<'a> {
+    table: &'a TableReader,
+    ordinal: u32,
+    unit: Unit<'a>,
+    /// Bytes around it.
+    span: &'a Span<'a>,
+    context: &'a ReadContext<'a>,
+}
+
+impl Frame<'_> {
+    /// Whether the frame's stored bytes are its raw ones.
+    fn is_raw(&self) -> bool {
+        self.unit.header.codec == UnitCodec::Raw
     }
 
-    /// A base's raw bytes where they are kept for others, or will be.
-    fn kept_base(&self, ordinal: u32, context: &ReadContext<'_>) -> Result<Option<Bytes>> {
-        if let Some(base) = context.held.and_then(|held| held.get(self.id(), ordinal)) {
-            return Ok(Some(base));
+    /// Decodes it into `out`, whose content it replaces.
+    fn decode(&self, out: &mut Vec<u8>) -> Result<()> {
+        if self.unit.header.codec != UnitCodec::ZstdBase {
+            out.clear();
+            out.reserve_exact(self.unit.header.raw_len as usize);
+            return decode_unit_onto(&self.unit, self.table.dictionary.as_ref(), out);
         }
-        let decode = || {
-            let mut base = Vec::new();
-            self.decode_base(ordinal, context, &mut base)?;
-            Ok(Bytes::from(base))
-        };
-        let base = match self.cached(ordinal, context, decode)? {
-            Some(base) => base,
-            None if context.held.is_some() => decode()?,
-            None => return Ok(None),
-        };
-        if let Some(held) = context.held {
-            held.insert(self.id(), ordinal, base.clone());
-        }
-        Ok(Some(base))
+        let chain = Chain::resolve(
+            self.table,
+            self.ordinal,
+            &self.unit,
+            self.span,
+            self.context,
+        )?;
+        with_scratch(|buffer| chain.decode(&self.unit, self.context, buffer, out))
     }
 
-    fn decode_base(
-        &self,
-        ordinal: u32,
-        context: &ReadContext<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        self.with_frame(ordinal, context, |unit| {
-            decode_base_unit(ordinal, &unit, self.dictionary.as_ref(), out)?;
-            Ok(((), unit.header.raw_len))
-        })
+    /// Holds its raw bytes, if the read does such things and others may need them.
+    fn hold(&self, raw: &Bytes) {
+        if let Some(held) = self.context.held
+            && self.table.may_be_base(self.unit.header.codec)
+        {
+            held.insert(self.table.id(), self.ordinal, raw.clone());
+        }
     }
 
-    /// Decodes at least as much of a compressed frame as `place` needs.
-    fn decode_front(
-        &self,
-        unit: &Unit<'_>,
-        place: FramePlace,
-        context: &ReadContext<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        if place.end() > unit.header.raw_len {
+    /// Decodes at least as much of it, if it is compressed, as `place` needs.
+    fn decode_front(&self, place: FramePlace, out: &mut Vec<u8>) -> Result<()> {
+        let header = &self.unit.header;
+        if place.end() > header.raw_len {
             return Err(outside_frame());
         }
-        if unit.header.codec == UnitCodec::ZstdBase {
-            return self.decode_whole(place.frame, unit, context, out);
+        if header.codec == UnitCodec::ZstdBase {
+            return self.decode(out);
         }
         decode_prefix(
-            unit.stored,
-            unit.header.raw_len as usize,
+            self.unit.stored,
+            header.raw_len as usize,
             place.end() as usize,
-            dictionary_for(unit.header.codec, self.dictionary.as_ref())?,
+            dictionary_for(header.codec, self.table.dictionary.as_ref())?,
             out,
         )
     }
 
     /// Lends the value's bytes, straight from the stored ones where the frame is raw; also says
     /// how many bytes were decoded for it.
-    fn with_raw_value<T>(
+    fn with_value<T>(
         &self,
-        unit: &Unit<'_>,
         place: FramePlace,
-        context: &ReadContext<'_>,
         use_value: impl FnOnce(&[u8]) -> T,
     ) -> Result<(T, u32)> {
-        if unit.header.codec == UnitCodec::Raw {
-            return Ok((use_value(value_bytes(unit.stored, place)?), 0));
+        if self.is_raw() {
+            return Ok((use_value(value_bytes(self.unit.stored, place)?), 0));
         }
         with_scratch(|scratch| {
-            self.decode_front(unit, place, context, scratch)?;
+            self.decode_front(place, scratch)?;
             let decoded = u32::try_from(scratch.len()).unwrap_or(u32::MAX);
             Ok((use_value(value_bytes(scratch, place)?), decoded))
         })
     }
-}
-
-/// Decodes a frame that is a base into `out`, whose content it replaces.
-pub(super) fn decode_base_unit(
-    ordinal: u32,
-    unit: &Unit<'_>,
-    dictionary: Option<&Dictionary>,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    if unit.header.codec == UnitCodec::ZstdBase {
-        return Err(Error::corruption(format!(
-            "frame {ordinal} is a base and has a base itself"
-        )));
-    }
-    decode_unit(unit, dictionary, out)
 }
 
 /// Decodes a follower into `out`, whose content it replaces; `buffer` holds its base.
@@ -338,22 +401,11 @@ pub(super) fn decode_beside(
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let base_len = buffer.len();
-    decode_behind(follower.compressed, follower.raw_len, buffer)?;
+    let behind = Prefix::Behind(0);
+    decode_onto(follower.compressed, follower.raw_len, behind, buffer)?;
     out.clear();
-    out.reserve_exact(follower.raw_len);
     out.extend_from_slice(buffer.get(base_len..).unwrap_or_default());
     Ok(())
-}
-
-/// What a frame cannot be read for.
-fn lost_base(ordinal: u32, base: u32, error: Error) -> Error {
-    let message = format!("frame {ordinal} needs its base, frame {base}, which cannot be read");
-    let lost = Error::new(error.kind(), message);
-    let lost = match error.offset() {
-        Some(offset) => lost.at_offset(offset),
-        None => lost,
-    };
-    lost.with_source(error)
 }
 
 /// Decodes a frame without a base into `out`, whose content it replaces.
@@ -362,22 +414,28 @@ pub(super) fn decode_unit(
     dictionary: Option<&Dictionary>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
+    out.clear();
+    out.reserve_exact(unit.header.raw_len as usize);
+    decode_unit_onto(unit, dictionary, out)
+}
+
+/// Decodes a frame without a base behind what `out` holds.
+pub(super) fn decode_unit_onto(
+    unit: &Unit<'_>,
+    dictionary: Option<&Dictionary>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     let codec = unit.header.codec;
     if codec == UnitCodec::Raw {
-        out.clear();
         out.extend_from_slice(unit.stored);
         return Ok(());
     }
     if codec == UnitCodec::ZstdBase {
         return Err(Error::corruption("frame needs a base"));
     }
-    let raw_len = unit.header.raw_len as usize;
-    decode(
-        unit.stored,
-        raw_len,
-        dictionary_for(codec, dictionary)?,
-        out,
-    )
+    let dictionary = dictionary_for(codec, dictionary)?;
+    let prefix = dictionary.map_or(Prefix::None, Prefix::Dictionary);
+    decode_onto(unit.stored, unit.header.raw_len as usize, prefix, out)
 }
 
 fn dictionary_for(

@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 
 use super::bases::HeldBases;
+use super::chain::BASES_MAX;
 use super::context::ReadContext;
 use super::footer::{HEADER_BYTES, decode_header};
 use super::key_block::{KeyBlock, RawEntry, StoredPlace};
@@ -54,6 +55,7 @@ impl TableReader {
             progress,
             report: TableVerification::default(),
             raw_lens: Vec::new(),
+            depths: Vec::new(),
             stats: Stats::new(),
             held: HeldBases::default(),
             last: None,
@@ -83,6 +85,8 @@ struct Check<'a> {
     /// Each frame's raw length; none where the frame is damaged, so that its entries are not
     /// reported again.
     raw_lens: Vec<Option<u32>>,
+    /// How many bases each frame has.
+    depths: Vec<u8>,
     /// Of no one's interest: a check is not a read of the store.
     stats: Stats,
     held: HeldBases,
@@ -139,6 +143,7 @@ impl Check<'_> {
         let directory = self.table.directory()?;
         let count = u32::try_from(directory.len())
             .map_err(|_| Error::corruption("frame directory exceeds 2^32 frames"))?;
+        self.depths = vec![0; directory.len()];
         let (mut stored, mut raw) = (Vec::new(), Vec::new());
         for ordinal in 0..count {
             let outcome = self.frame(ordinal, &mut stored, &mut raw);
@@ -151,6 +156,21 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// What decodes with a base at hand may still have more below it than readers take.
+    fn check_depth(&mut self, ordinal: u32, base: Option<u32>) -> Result<()> {
+        let above = base.and_then(|base| self.depths.get(base as usize));
+        let depth = above.map_or(0, |above| above.saturating_add(1));
+        if let Some(slot) = self.depths.get_mut(ordinal as usize) {
+            *slot = depth;
+        }
+        if usize::from(depth) <= BASES_MAX {
+            return Ok(());
+        }
+        Err(Error::corruption(format!(
+            "frame {ordinal} has more than {BASES_MAX} bases"
+        )))
+    }
+
     fn frame(&mut self, ordinal: u32, stored: &mut Vec<u8>, raw: &mut Vec<u8>) -> Result<u32> {
         let range = self.table.directory()?.extent(ordinal)?;
         let unit = self.table.file.unit(UnitKind::Frame, &range, stored)?;
@@ -158,6 +178,8 @@ impl Check<'_> {
         let at_frame = |error: Error| error.at_offset(range.start);
         let follower = unit.follower(ordinal).map_err(at_frame)?;
         self.counted.follower_frames += u64::from(follower.is_some());
+        self.check_depth(ordinal, follower.map(|follower| follower.base))
+            .map_err(at_frame)?;
         if !self.decodes {
             return Ok(unit.header.raw_len);
         }
@@ -166,6 +188,7 @@ impl Check<'_> {
             stats: &self.stats,
             trace: None,
             fill_cache: false,
+            for_get: false,
             held: Some(&self.held),
         };
         self.table

@@ -299,6 +299,7 @@ fn gets(reader: &TableReader, sample: &[(Bytes, Bytes)]) -> Result<(u64, u64)> {
         trace: None,
         fill_cache: false,
         held: None,
+        for_get: false,
     };
     let mut returned = 0;
     let step = sample.len().div_ceil(GETS_MAX).max(1);

@@ -135,7 +135,7 @@ fn statistics_add_up() {
     assert_eq!(stats.space_amplification(), Some(1.0));
     assert!(stats.compression_ratio().unwrap() < 1.0);
     assert!(stats.decoded_bytes_per_returned_byte().unwrap() >= 1.0);
-    assert_eq!(stats.read_amplification(), Some(1.0));
+    assert_eq!(stats.frames_per_get(), Some(1.0));
     assert_eq!(stats.writes.count, 1);
     let by_name: Vec<_> = stats
         .counters

@@ -1,6 +1,5 @@
 //! Tables against a model, and against every damaged byte.
 
-mod carry;
 mod clustered;
 mod corruption;
 mod inventory;
@@ -91,6 +90,7 @@ pub(super) fn plain(stats: &Stats) -> ReadContext<'_> {
         trace: None,
         fill_cache: false,
         held: None,
+        for_get: true,
     }
 }
 

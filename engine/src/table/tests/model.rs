@@ -135,6 +135,7 @@ fn check_gets(reader: &TableReader, list: &[TestEntry], base: u64, cache: Option
             trace: None,
             fill_cache,
             held: None,
+            for_get: false,
         };
         let mut buffer = b"left over".to_vec();
         for key in probes(list) {
