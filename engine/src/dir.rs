@@ -4,13 +4,14 @@
 //! LOCK             held exclusively by the writer
 //! READERS          held shared by read-only openers; the writer removes files only while it can
 //!                  take it exclusively
-//! CURRENT          one line: the name of the manifest in force
+//! CURRENT          one line: the name of the manifest in force, and its least length
 //! 000001.manifest  edit log with snapshots
 //! 000002.wal       write-ahead log
 //! 000003.table     table
+//! 000004.table.lost  table that no manifest lists and that is kept
 //! ```
 //!
-//! Any other name is a stranger's file: ignored, never deleted. The part before the dot is a
+//! Any other name is a stranger's file: ignored, never deleted. The part before the first dot is a
 //! decimal number of at least six digits, written without sign and without needless zeros, so that
 //! every file of ours has exactly one name.
 
@@ -36,14 +37,19 @@ pub(crate) enum FileKind {
     Manifest,
     Wal,
     Table,
+    /// A table that no manifest lists, and that may be all that is left of what one listed.
+    SetAside,
 }
 
 impl FileKind {
+    const ALL: [Self; 4] = [Self::Manifest, Self::Wal, Self::Table, Self::SetAside];
+
     fn suffix(self) -> &'static str {
         match self {
             Self::Manifest => "manifest",
             Self::Wal => "wal",
             Self::Table => "table",
+            Self::SetAside => "table.lost",
         }
     }
 }
@@ -61,9 +67,8 @@ pub(crate) fn file_path(dir: &Path, kind: FileKind, number: FileNumber) -> PathB
 /// What a name says, if it is one that [`file_name`] makes.
 pub(crate) fn parse_file_name(name: &str) -> Option<(FileKind, FileNumber)> {
     let (digits, suffix) = name.split_once('.')?;
-    let kind = [FileKind::Manifest, FileKind::Wal, FileKind::Table]
-        .into_iter()
-        .find(|kind| kind.suffix() == suffix)?;
+    let mut kinds = FileKind::ALL.into_iter();
+    let kind = kinds.find(|kind| kind.suffix() == suffix)?;
     let number = FileNumber(digits.parse().ok()?);
     let ours = number.0 <= FILE_NUMBER_MAX && file_name(kind, number) == name;
     ours.then_some((kind, number))
@@ -122,7 +127,7 @@ mod tests {
     proptest! {
         #[test]
         fn names_round_trip(number in 0..=FILE_NUMBER_MAX) {
-            for kind in [FileKind::Manifest, FileKind::Wal, FileKind::Table] {
+            for kind in FileKind::ALL {
                 let number = FileNumber(number);
                 let name = file_name(kind, number);
                 prop_assert_eq!(parse_file_name(&name), Some((kind, number)));

@@ -94,6 +94,7 @@ pub use cancel::CancelToken;
 pub use compaction::{CompactOptions, CompactionProgress, CompactionReport};
 pub use db::{
     Batch, CheckpointReport, Db, Iter, IterOptions, KEYSPACE_NAME_BYTES_MAX, Keyspace, Snapshot,
+    UnlistedTable,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use options::{

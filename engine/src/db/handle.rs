@@ -60,6 +60,7 @@ impl Core {
         let closed = self.inner.close_log();
         // The last jobs and iterators may have let go of files when the store no longer was open.
         self.inner.purge_before_unlocking();
+        self.inner.manifest.lock().catch_up();
         *self.inner.lock.lock() = None;
         saved.and(closed)
     }

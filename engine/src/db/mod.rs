@@ -24,6 +24,7 @@ mod snapshots;
 mod space;
 mod stats;
 mod tables;
+mod unlisted;
 mod work;
 mod write;
 
@@ -38,5 +39,6 @@ pub use keyspace::Keyspace;
 pub use snapshot::Snapshot;
 pub(crate) use space::Space;
 pub(crate) use tables::TableOpener;
+pub use unlisted::UnlistedTable;
 pub(crate) use work::WorkSignal;
 pub(crate) use write::{insert_op, keyspace_of};

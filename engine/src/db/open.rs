@@ -16,9 +16,9 @@ use super::write::{WritePath, WriteState, insert_op, keyspace_of};
 use crate::cache::FrameCache;
 use crate::codec::CompressionPool;
 use crate::compaction::Scheduler;
-use crate::dir::{CURRENT, FileKind, LOCK, READERS, list_files, parse_file_name};
+use crate::dir::{CURRENT, FileKind, LOCK, READERS, file_name, list_files, parse_file_name};
 use crate::error::{Error, ErrorKind, Result};
-use crate::manifest::{Manifest, ManifestState};
+use crate::manifest::{Manifest, ManifestState, lost_end, unlisted_tables};
 use crate::options::DbOptions;
 use crate::read::WorkerPool;
 use crate::stats::{Latencies, Stats};
@@ -262,8 +262,12 @@ fn recover_log(db: &DbInner, state: &ManifestState) -> Result<()> {
         .map(|(&id, keyspace)| (id, keyspace.flushed_seq))
         .collect();
     let mut write = db.write.state.lock();
+    let mut known_end = state.next_keyspace;
     let report = replay(&**db.vfs(), &db.dir, &logs, &mut |first_seq, payload| {
-        replay_batch(&write, &flushed, first_seq, payload)?;
+        let end = replay_batch(&write, &flushed, first_seq, payload)?;
+        if end > known_end {
+            known_end = recheck_keyspaces(db, end)?;
+        }
         if !db.read_only && write.memory_bytes() >= db.options.memtable_bytes {
             db.seal(&mut write);
             while db.flush_next()? {}
@@ -291,17 +295,39 @@ fn recover_log(db: &DbInner, state: &ManifestState) -> Result<()> {
     Ok(())
 }
 
+/// The log holds writes to keyspaces with ids before `end`, more than the manifest knew of. A
+/// keyspace is in the manifest before it takes a write: a writer has created it since the manifest
+/// was read, or the manifest has lost it. Returns the id that no keyspace has yet.
+fn recheck_keyspaces(db: &DbInner, end: u32) -> Result<u32> {
+    let manifest = db.manifest.lock();
+    let mut known_end = manifest.state().next_keyspace;
+    if db.read_only {
+        let (_, state) = Manifest::recover(db.vfs(), &db.dir, true)?;
+        known_end = state.next_keyspace;
+    }
+    if end <= known_end {
+        return Ok(known_end);
+    }
+    let manifest = file_name(FileKind::Manifest, manifest.in_force());
+    Err(lost_end(&format!(
+        "a write to a keyspace that {manifest} does not know"
+    )))
+}
+
+/// Returns an id beyond those of all keyspaces that the batch writes to.
 fn replay_batch(
     write: &WriteState,
     flushed: &BTreeMap<KeyspaceId, SeqNo>,
     first_seq: SeqNo,
     payload: &[u8],
-) -> Result<()> {
+) -> Result<u32> {
     let payload = Bytes::copy_from_slice(payload);
     let mut seq = first_seq;
+    let mut keyspaces_end = 0;
     for op in decode_batch(&payload) {
         let op = op?;
         let id = keyspace_of(&op);
+        keyspaces_end = keyspaces_end.max(id.0.saturating_add(1));
         // A keyspace that is unknown was dropped; its id is never given out again.
         let is_flushed = flushed.get(&id).is_none_or(|flushed| seq <= *flushed);
         if let (Some((_, memtable)), false) = (write.active.get(&id), is_flushed) {
@@ -309,7 +335,7 @@ fn replay_batch(
         }
         seq.0 += 1;
     }
-    Ok(())
+    Ok(keyspaces_end)
 }
 
 fn report_replay(db: &DbInner, report: &ReplayReport) {
@@ -329,19 +355,23 @@ fn report_replay(db: &DbInner, report: &ReplayReport) {
     );
 }
 
-/// Lists files that interrupted work left behind: of our names, and not in the manifest.
+/// Lists files that interrupted work left behind: of our names, and not in the manifest. Tables that
+/// may be more than that were set aside before; see [`Manifest::recover`].
 fn list_orphans(db: &DbInner) -> Result<()> {
     let files = list_files(&**db.vfs(), &db.dir)?;
     let manifest = db.manifest.lock();
-    let tables: std::collections::HashSet<FileNumber> = manifest.state().table_numbers().collect();
+    let tables = unlisted_tables(&files, manifest.state());
     let in_force = manifest.in_force();
     drop(manifest);
     let mut obsolete = db.obsolete.lock();
+    for table in tables {
+        if table.kind == FileKind::Table {
+            obsolete.add_orphan(table.number);
+        }
+    }
     for file in files {
-        match file.kind {
-            FileKind::Table if !tables.contains(&file.number) => obsolete.add_orphan(file.number),
-            FileKind::Manifest if file.number != in_force => obsolete.add_manifest(file.number),
-            _ => {}
+        if file.kind == FileKind::Manifest && file.number != in_force {
+            obsolete.add_manifest(file.number);
         }
     }
     Ok(())

@@ -35,6 +35,8 @@ pub(crate) struct LogReader {
     end: u64,
     /// Every byte before `end` is known to have been valid once.
     trusted: bool,
+    /// So is every byte before this: what [`LogReader::expect`] set.
+    expected_len: u64,
     /// Offset of the next record.
     offset: u64,
     /// Where the last record with a payload ends.
@@ -76,6 +78,7 @@ impl LogReader {
             path: path.to_path_buf(),
             header,
             trusted: false,
+            expected_len: 0,
             offset: HEADER_BYTES as u64,
             payloads_end: 0,
             synced_to: 0,
@@ -104,6 +107,12 @@ impl LogReader {
         self.end = end;
         self.trusted = true;
         Ok(())
+    }
+
+    /// Takes it that the log was durable up to `len` once: an invalid record before is an error. Other
+    /// than with [`LogReader::trust`] what lies beyond is part of the log, and nothing is known of it.
+    pub(crate) fn expect(&mut self, len: u64) {
+        self.expected_len = len;
     }
 
     /// The next record with a payload; none at the end and at a torn tail. A hole is an error.
@@ -182,6 +191,8 @@ impl LogReader {
     fn judge(&mut self, offset: u64, reason: &str) -> Result<()> {
         let witness = if self.trusted {
             Some(self.end)
+        } else if offset < self.expected_len {
+            Some(self.expected_len)
         } else {
             self.find_witness(offset)?
         };

@@ -123,6 +123,11 @@ impl LogWriter {
         self.handed_len
     }
 
+    /// Bytes that survive a power cut; the end of a record.
+    pub(crate) fn synced_len(&self) -> u64 {
+        self.synced_len
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -1,5 +1,5 @@
 //! The manifest on disk: a log of edits that begins with a snapshot, and `CURRENT`, which names
-//! the log in force.
+//! the log in force and bears witness to its length.
 //!
 //! Invariants:
 //! 1. Once [`Manifest::append`] returns, its edits survive a power cut, all of them.
@@ -14,29 +14,33 @@
 //!    it reads: [`Manifest::recover`] puts a new file in force before anything depends on it.
 //! 4. Nothing is ever removed here but files that never came into force. Older manifests are the
 //!    caller's to remove, when no reader can be about to open them.
+//! 5. `CURRENT` never names more bytes than were synced. A manifest with fewer valid bytes than
+//!    it names is damaged: it is refused, by readers and writers, and nothing is changed.
+//! 6. Where `CURRENT` names no length, tables that the manifest does not list are renamed before
+//!    a writer gives it one, so that a manifest that lost its end costs no table.
 //!
 //! One thread at a time: callers hold a lock around [`Manifest::append`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::current::{Current, StepError};
 use super::edit::Edit;
 use super::edit_codec::{decode_edits, encode_edits};
 use super::state::{FileNumbers, ManifestState};
-use crate::dir::{CURRENT, FileKind, file_name, file_path, list_files, parse_file_name};
+use super::unlisted::{check_origin, set_aside};
+use crate::dir::{CURRENT, FileKind, file_path, list_files};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::{LogKind, LogReader, LogWriter, Opened};
+use crate::options::ReadMode;
 use crate::types::{FileId, FileNumber};
-use crate::vfs::{Vfs, durable_rename, read_whole, write_temporary};
+use crate::vfs::Vfs;
 
 /// A manifest is not rolled before it has this many bytes.
 const ROLL_BYTES_MIN: u64 = 1 << 20;
 
 /// A manifest is rolled when it is this many times as long as its snapshot.
 const ROLL_GROWTH: u64 = 3;
-
-/// Longest `CURRENT` that can be one of ours.
-const CURRENT_BYTES_MAX: usize = 64;
 
 /// The open manifest of a store.
 #[derive(Debug)]
@@ -47,6 +51,10 @@ pub(crate) struct Manifest {
     numbers: Arc<FileNumbers>,
     /// The manifest that `CURRENT` names.
     in_force: FileNumber,
+    /// Bytes of it that are known to be on the disk.
+    synced_len: u64,
+    /// Those that `CURRENT` tells of; none if it does not say, or is not known to.
+    witnessed_len: Option<u64>,
     roll_bytes_min: u64,
     mode: Mode,
 }
@@ -61,14 +69,6 @@ enum Mode {
         snapshot_len: u64,
     },
     Failed(Error),
-}
-
-/// How far a failed step may have got.
-enum StepError {
-    /// The disk holds what it held before.
-    Undone(Error),
-    /// Unknown.
-    Unclear(Error),
 }
 
 impl Manifest {
@@ -119,6 +119,8 @@ impl Manifest {
             state: state.clone(),
             numbers: Arc::new(FileNumbers::starting_at(state.next_file)),
             in_force: state.next_file,
+            synced_len: 0,
+            witnessed_len: None,
             roll_bytes_min: ROLL_BYTES_MIN,
             mode: Mode::Roll,
         };
@@ -135,11 +137,21 @@ impl Manifest {
         dir: &Path,
         read_only: bool,
     ) -> Result<(Self, ManifestState)> {
-        let in_force = read_current(&**vfs, dir)?;
+        // Before the manifest is read: of what a writer makes meanwhile, nothing is listed that the
+        // manifest does not know.
+        let files = list_files(&**vfs, dir);
+        let current = Current::read(&**vfs, dir)?;
+        let files = files?;
+        let in_force = current.manifest;
         let path = file_path(dir, FileKind::Manifest, in_force);
-        let (mut state, is_witnessed) = read_state(&**vfs, &path, in_force)?;
+        let replayed = Replayed::read(&**vfs, &path, current)?;
+        let mut state = replayed.state;
+        check_origin(dir, &files, &state)?;
+        if !read_only && current.synced_len.is_none() {
+            set_aside(&**vfs, dir, &files, &state)?;
+        }
         // A number that was taken but not yet recorded when the power went is visible as a file.
-        for file in list_files(&**vfs, dir)? {
+        for file in &files {
             state.next_file.0 = state.next_file.0.max(file.number.0.saturating_add(1));
         }
         let mut manifest = Self {
@@ -148,6 +160,8 @@ impl Manifest {
             numbers: Arc::new(FileNumbers::starting_at(state.next_file)),
             state,
             in_force,
+            synced_len: replayed.payloads_end,
+            witnessed_len: current.synced_len,
             roll_bytes_min: ROLL_BYTES_MIN,
             mode: if read_only {
                 Mode::ReadOnly
@@ -157,17 +171,35 @@ impl Manifest {
         };
         // The seal after a record is written once all that belongs to it was synced, `CURRENT`
         // included. Without it a sync of the old file would prove nothing; see the log's head.
-        if !read_only && !is_witnessed {
+        if !read_only && !replayed.is_witnessed {
             manifest.append(&[])?;
         }
+        manifest.catch_up();
         let state = manifest.state.clone();
         Ok((manifest, state))
     }
 
     /// What a manifest file adds up to, whether or not `CURRENT` names it. Writes nothing.
     pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, number: FileNumber) -> Result<ManifestState> {
-        let (state, _) = read_state(vfs, &file_path(dir, FileKind::Manifest, number), number)?;
-        Ok(state)
+        let current = Current {
+            manifest: number,
+            synced_len: None,
+        };
+        let path = file_path(dir, FileKind::Manifest, number);
+        Ok(Replayed::read(vfs, &path, current)?.state)
+    }
+
+    /// Whether `CURRENT` bears witness that the manifest has not lost its end.
+    pub(crate) fn has_witness(&self) -> bool {
+        self.witnessed_len.is_some()
+    }
+
+    /// Lets `CURRENT` tell of all of the manifest, where writing it failed before or a killed writer
+    /// left it behind. When the store is opened, and before it is closed.
+    pub(crate) fn catch_up(&mut self) {
+        if matches!(self.mode, Mode::Roll | Mode::Append { .. }) {
+            self.witness();
+        }
     }
 
     /// Makes all edits durable as one, together with the file numbers taken so far. On an error
@@ -191,7 +223,7 @@ impl Manifest {
             {
                 let next_file = self.numbers.next();
                 next.next_file = next.next_file.max(next_file);
-                append_record(log, edits, next_file)
+                append_record(log, edits, next_file).map(|()| self.synced_len = log.synced_len())
             }
             Mode::Append { .. } | Mode::Roll => self.roll(&mut next),
         };
@@ -199,6 +231,7 @@ impl Manifest {
             Ok(()) => {
                 self.state = next;
                 self.seal();
+                self.witness();
                 Ok(())
             }
             Err(StepError::Undone(error)) => {
@@ -251,8 +284,9 @@ impl Manifest {
             let _ = self.vfs.remove(&path);
             StepError::Undone(error)
         })?;
-        self.switch_current(number)?;
+        self.write_current(number, log.synced_len())?;
         self.in_force = number;
+        self.synced_len = log.synced_len();
         let snapshot_len = log.len();
         self.mode = Mode::Append { log, snapshot_len };
         Ok(())
@@ -273,12 +307,33 @@ impl Manifest {
         Ok(log)
     }
 
-    fn switch_current(&self, number: FileNumber) -> Result<(), StepError> {
-        let current = self.dir.join(CURRENT);
-        let line = format!("{}\n", file_name(FileKind::Manifest, number));
-        let temporary = write_temporary(&*self.vfs, &current, line.as_bytes());
-        let temporary = temporary.map_err(StepError::Undone)?;
-        durable_rename(&*self.vfs, &temporary, &current).map_err(StepError::Unclear)
+    /// Points `CURRENT` at a manifest of which this many bytes are synced.
+    fn write_current(&mut self, manifest: FileNumber, len: u64) -> Result<(), StepError> {
+        let synced_len = Some(len);
+        let current = Current {
+            manifest,
+            synced_len,
+        };
+        current.write(&*self.vfs, &self.dir)?;
+        self.witnessed_len = synced_len;
+        Ok(())
+    }
+
+    /// Lets `CURRENT` say how long the manifest is by now.
+    ///
+    /// A failure is logged, and no more. The manifest is synced as it is, so an append that came
+    /// this far is in force. However far the change of `CURRENT` got, the disk holds one that names
+    /// the same manifest and a length that was synced: one that is true and may be too short. All
+    /// that is lost is the witness for the records since, and the next append, or closing, tries
+    /// again. That is no reason to refuse writes, as it is where another manifest is put in force.
+    fn witness(&mut self) {
+        if self.witnessed_len == Some(self.synced_len) {
+            return;
+        }
+        if let Err(error) = self.write_current(self.in_force, self.synced_len) {
+            let error = error.into_error();
+            tracing::warn!(%error, "CURRENT does not tell the manifest's new length yet");
+        }
     }
 
     /// Leaves a witness for the record just synced, so that later damage to it is told from a
@@ -319,61 +374,68 @@ fn refusal(dir: &Path, failure: &Error) -> Error {
     .with_remedy("reopen the store")
 }
 
-/// The number of the manifest that `CURRENT` names.
-fn read_current(vfs: &dyn Vfs, dir: &Path) -> Result<FileNumber> {
-    let path = dir.join(CURRENT);
-    let bytes = read_whole(vfs, &path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "there is no store here")
-            .at_path(dir)
-            .with_remedy("check the path, or create a store there"),
-        _ => error,
-    })?;
-    let line = bytes
-        .get(..bytes.len().min(CURRENT_BYTES_MAX))
-        .unwrap_or_default();
-    let name = std::str::from_utf8(line)
-        .ok()
-        .and_then(|line| line.strip_suffix('\n'));
-    match name.and_then(parse_file_name) {
-        Some((FileKind::Manifest, number)) => Ok(number),
-        _ => Err(Error::corruption("CURRENT does not name a manifest")
-            .at_path(&path)
-            .with_remedy("write the name of the newest intact manifest into it, or run salvage")),
+/// What a manifest file adds up to, from its snapshot on.
+struct Replayed {
+    state: ManifestState,
+    /// All of it is known to be on the disk.
+    is_witnessed: bool,
+    /// Where its last record ends.
+    payloads_end: u64,
+}
+
+impl Replayed {
+    /// Reads the manifest of which `current` tells.
+    fn read(vfs: &dyn Vfs, path: &Path, current: Current) -> Result<Self> {
+        let synced_len = current.synced_len.unwrap_or(0);
+        check_length(vfs, path, synced_len)?;
+        let Opened::Log(mut log) = LogReader::open(vfs, path, LogKind::Manifest)? else {
+            // CURRENT names only manifests that were synced.
+            return Err(Error::corruption("manifest header is cut short").at_path(path));
+        };
+        if log.number() != current.manifest {
+            let (found, named) = (log.number(), current.manifest);
+            let message = format!("manifest says it is number {found}, not {named}");
+            return Err(Error::corruption(message).at_path(path));
+        }
+        log.expect(synced_len);
+        let mut state = ManifestState::default();
+        let mut has_snapshot = false;
+        while let Some(record) = log.next()? {
+            let (offset, payload) = (record.offset, record.payload);
+            let applied = decode_edits(payload, &mut |edit| state.apply(edit));
+            applied.map_err(|error| log.locate(error, offset))?;
+            has_snapshot = true;
+        }
+        if !has_snapshot {
+            return Err(Error::corruption("manifest has lost its snapshot").at_path(path));
+        }
+        state.check().map_err(|error| error.at_path(path))?;
+        Ok(Self {
+            state,
+            is_witnessed: log.is_witnessed(),
+            payloads_end: log.payloads_end(),
+        })
     }
 }
 
-/// Replays a manifest from its snapshot on, and tells whether all of it is known to be on the disk.
-fn read_state(vfs: &dyn Vfs, path: &Path, number: FileNumber) -> Result<(ManifestState, bool)> {
-    let opened = LogReader::open(vfs, path, LogKind::Manifest).map_err(|error| {
-        if error.kind() != ErrorKind::NotFound {
-            return error;
+/// Fails if the manifest is shorter than it was when it was synced.
+fn check_length(vfs: &dyn Vfs, path: &Path, synced_len: u64) -> Result<()> {
+    let file = vfs.open(path, ReadMode::Pread).map_err(|error| {
+        if error.kind() != std::io::ErrorKind::NotFound {
+            return Error::io("open", path, error);
         }
         Error::corruption("manifest named by CURRENT does not exist")
             .at_path(path)
             .with_remedy("restore it, or run salvage")
     })?;
-    let Opened::Log(mut log) = opened else {
-        // CURRENT names only manifests that were synced.
-        return Err(Error::corruption("manifest header is cut short").at_path(path));
-    };
-    if log.number() != number {
-        let found = log.number();
-        return Err(
-            Error::corruption(format!("manifest says it is number {found}, not {number}"))
-                .at_path(path),
-        );
+    let found = file.len();
+    if found >= synced_len {
+        return Ok(());
     }
-    let mut state = ManifestState::default();
-    let mut has_snapshot = false;
-    while let Some(record) = log.next()? {
-        let (offset, payload) = (record.offset, record.payload);
-        let applied = decode_edits(payload, &mut |edit| state.apply(edit));
-        applied.map_err(|error| log.locate(error, offset))?;
-        has_snapshot = true;
-    }
-    if !has_snapshot {
-        return Err(Error::corruption("manifest has lost its snapshot").at_path(path));
-    }
-    state.check().map_err(|error| error.at_path(path))?;
-    Ok((state, log.is_witnessed()))
+    Err(Error::corruption(format!(
+        "the manifest has lost its end: {found} bytes are left of at least {synced_len} that \
+         CURRENT tells of"
+    ))
+    .at_path(path)
+    .with_remedy("restore the file from a copy, or run salvage to keep what is readable"))
 }

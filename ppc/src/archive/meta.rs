@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The record is written last, when every keyspace is there. A store without it is taken for an
-//! archive cut off while it was created only if it holds no keyspace with an entry; else it is
-//! somebody else's.
+//! archive cut off while it was created only if it holds no keyspace with an entry, and no table
+//! lies beside it that may have been lost; without such tables it is somebody else's.
 
 use std::path::Path;
 
@@ -41,6 +41,7 @@ pub(super) fn open_or_begin(db: &Db, path: &Path, wanted: Option<HashKinds>) -> 
             is_new: false,
         });
     }
+    check_nothing_is_lost(db, path)?;
     if !is_empty(db)? {
         return Err(foreign(path));
     }
@@ -67,16 +68,36 @@ pub(super) fn complete(db: &Db, indexes: HashKinds) -> Result<()> {
 
 /// The archive's indexes.
 pub(super) fn open(db: &Db, path: &Path, wanted: Option<HashKinds>) -> Result<HashKinds> {
-    match read(db, path)? {
-        Some(indexes) => check(indexes, wanted, path),
-        None if is_empty(db)? => Err(Error::new(
-            ErrorKind::NotFound,
-            "no archive yet: its creation was cut off",
-        )
-        .at_path(path)
-        .with_remedy("open it for writing, which completes it")),
-        None => Err(foreign(path)),
+    if let Some(indexes) = read(db, path)? {
+        return check(indexes, wanted, path);
     }
+    check_nothing_is_lost(db, path)?;
+    if !is_empty(db)? {
+        return Err(foreign(path));
+    }
+    Err(Error::new(
+        ErrorKind::NotFound,
+        "no archive yet: its creation was cut off",
+    )
+    .at_path(path)
+    .with_remedy("open it for writing, which completes it"))
+}
+
+/// Fails if an archive that has lost its record may have lost more: no table is written before the
+/// record is.
+fn check_nothing_is_lost(db: &Db, path: &Path) -> Result<()> {
+    let unlisted = db.unlisted_tables()?;
+    let lost = unlisted.iter().filter(|table| table.may_be_lost).count();
+    if lost == 0 {
+        return Ok(());
+    }
+    let tables = if lost == 1 { "table is" } else { "tables are" };
+    Err(Error::corruption(format!(
+        "the archive has lost its format record, and {lost} {tables} there that it does not list: \
+         its manifest has lost its end"
+    ))
+    .at_path(path)
+    .with_remedy("run salvage to keep what is readable"))
 }
 
 /// Writes the record anew if it was lost: the indexes are those whose keyspaces are there.

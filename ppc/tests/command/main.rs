@@ -11,6 +11,7 @@ mod answers;
 mod damage;
 mod disk;
 mod killed;
+mod lost_manifest_end;
 mod resume;
 mod round_trip;
 mod sources;
