@@ -175,8 +175,9 @@ pub struct ClusterOptions {
     /// Raw bytes at which a frame is closed that values without a base share; a longer value stands
     /// alone. 0 for none: each value is a frame. Up to 1 MiB. Default 8 KiB.
     pub shared_frame_bytes: u32,
-    /// Hashes of its pieces that a value is known by, at most, each of 8 bytes. More find bases
-    /// better and take longer. From 8 to 1024. Default 64.
+    /// Hashes of its pieces that a value is known by, each of 8 bytes: at most so many, and up to
+    /// four times as many for a long value, one for each 4 KiB. More find bases better and take
+    /// longer. From 8 to 1024. Default 32.
     pub sketch_entries_max: u32,
     /// Stored bytes that a base must be expected to save for each thousand of its own bytes, which
     /// each get of a follower decodes. Higher: fewer and shorter bases, faster gets, larger tables.
@@ -191,12 +192,22 @@ pub struct ClusterOptions {
     pub follower_level: i32,
     /// Bytes of a value with all before it in the base from which on zstd looks for far matches as
     /// well (long-distance matching): its other tables forget the begin of a long base. From 1 KiB
-    /// to 2 GiB, which is as good as never. Default 256 KiB.
+    /// to 2 GiB, which is as good as never. Default 128 KiB.
     pub long_distance_bytes: u32,
     /// Length of such matches, at least. Below 64 they are looked for in steps of about half of it,
     /// which is slower and finds more; else as seldom as zstd does by itself. From 4 to 4096.
     /// Default 64.
     pub long_distance_match_bytes: u32,
+    /// Share of its raw bytes, in per mille, above which a value that took its base's help is
+    /// compressed without as well, and stays so unless the base saves at least half of what
+    /// `saved_bytes_per_1000_decoded` asks. Smaller tables and faster gets, by little, for slower
+    /// writes. From 0 (always) to 1000 (never), the default.
+    pub doubt_per_mille: u32,
+    /// Bytes from which on a value without a base is compressed without the dictionary, which helps
+    /// only short ones, and at a higher level. From 1 KiB to 2 GiB. Default 64 KiB.
+    pub large_value_bytes: u32,
+    /// By how much that level is above the table's. From 0 to 22. Default 2.
+    pub large_value_levels_up: u32,
 }
 
 impl Default for ClusterOptions {
@@ -204,63 +215,53 @@ impl Default for ClusterOptions {
         Self {
             window_bytes: 64 * MIB as u32,
             shared_frame_bytes: 8 * KIB as u32,
-            sketch_entries_max: 64,
+            sketch_entries_max: 32,
             saved_bytes_per_1000_decoded: 25,
             depth_max: 1,
             follower_level: 3,
-            long_distance_bytes: 256 * KIB as u32,
+            long_distance_bytes: 128 * KIB as u32,
             long_distance_match_bytes: 64,
+            doubt_per_mille: 1000,
+            large_value_bytes: 64 * KIB as u32,
+            large_value_levels_up: 2,
         }
     }
 }
 
 impl ClusterOptions {
     fn validate(&self) -> Result<()> {
-        let saved = self.saved_bytes_per_1000_decoded;
-        let far = self.long_distance_bytes;
+        let kib = KIB as u32;
         for (name, value, min, max) in [
+            ("window_bytes", self.window_bytes, kib, 1 << 30),
+            ("shared_frame_bytes", self.shared_frame_bytes, 0, 1 << 20),
+            ("sketch_entries_max", self.sketch_entries_max, 8, 1024),
             (
-                "window_bytes",
-                self.window_bytes.into(),
-                KIB as i64,
-                GIB as i64,
-            ),
-            (
-                "shared_frame_bytes",
-                self.shared_frame_bytes.into(),
+                "saved_bytes_per_1000_decoded",
+                self.saved_bytes_per_1000_decoded,
                 0,
-                MIB as i64,
+                10_000,
             ),
-            (
-                "sketch_entries_max",
-                self.sketch_entries_max.into(),
-                8,
-                1024,
-            ),
-            ("saved_bytes_per_1000_decoded", saved.into(), 0, 10_000),
-            ("depth_max", self.depth_max.into(), 0, DEPTH_MAX.into()),
-            (
-                "follower_level",
-                self.follower_level.into(),
-                LEVEL_MIN,
-                LEVEL_MAX,
-            ),
+            ("depth_max", self.depth_max, 0, DEPTH_MAX),
             (
                 "long_distance_bytes",
-                far.into(),
-                KIB as i64,
-                2 * GIB as i64,
+                self.long_distance_bytes,
+                kib,
+                2 << 30,
             ),
             (
                 "long_distance_match_bytes",
-                self.long_distance_match_bytes.into(),
+                self.long_distance_match_bytes,
                 4,
                 4096,
             ),
+            ("doubt_per_mille", self.doubt_per_mille, 0, 1000),
+            ("large_value_bytes", self.large_value_bytes, kib, 2 << 30),
+            ("large_value_levels_up", self.large_value_levels_up, 0, 22),
         ] {
-            within(name, value, min, max)?;
+            within(name, value.into(), min.into(), max.into())?;
         }
-        Ok(())
+        let level = i64::from(self.follower_level);
+        within("follower_level", level, LEVEL_MIN, LEVEL_MAX)
     }
 }
 

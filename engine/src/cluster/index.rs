@@ -10,11 +10,11 @@ use super::sketch::{Sketches, low_bits, piece_bytes};
 /// Postings that one value looks at.
 const POSTINGS_PER_VALUE_MAX: usize = 1024;
 /// Of a piece that many values have: those next to the value in the order of lengths.
-const NEIGHBOURS: usize = 12;
+const NEIGHBOURS: usize = 6;
 /// Of a piece that many values have: those spread over the order of lengths.
-const HUBS: usize = 8;
+const HUBS: usize = 4;
 /// Candidates that are compared sketch by sketch.
-const COMPARED_MAX: usize = 16;
+const COMPARED_MAX: usize = 8;
 
 /// A piece that occurs in this many of 64 regions of the window is common.
 const REGIONS_COMMON: u32 = 16;

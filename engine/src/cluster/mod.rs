@@ -33,8 +33,8 @@ use sketch::Sketches;
 /// What the choice of bases weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClusterOptions {
-    /// Entries of a value's sketch at most, each of 8 bytes. More tell better how alike two values
-    /// are. Default 64.
+    /// Entries of a value's sketch at most, each of 8 bytes; of a long one's, four times as many.
+    /// More tell better how alike two values are. Default 32.
     pub(crate) sketch_entries_max: u32,
     /// Stored bytes that a base must save for each thousand of its own bytes, which each get of a
     /// follower decodes. Higher: fewer and shorter bases, faster gets, more bytes. Default 25.
@@ -46,7 +46,7 @@ pub(crate) struct ClusterOptions {
 impl Default for ClusterOptions {
     fn default() -> Self {
         Self {
-            sketch_entries_max: 64,
+            sketch_entries_max: 32,
             saved_bytes_per_1000_decoded: 25,
             depth_max: 1,
         }
@@ -69,6 +69,10 @@ const STORED_BYTES_PER_1000: u64 = 220;
 const CHOICES_MAX: usize = 8;
 /// A sketch has an entry for this many bytes of its value at most: that is about a line.
 const BYTES_PER_ENTRY_MIN: usize = 32;
+/// A long value has one for this many bytes, beyond what others may have.
+const BYTES_PER_FURTHER_ENTRY: usize = 4 << 10;
+/// How many times as many entries a long value may have.
+const FURTHER_ENTRIES_FACTOR: usize = 4;
 /// But no value has to do with fewer entries.
 const ENTRIES_MIN: usize = 8;
 
@@ -89,9 +93,12 @@ impl Clusterer {
 
     /// Sketches the next value. A window has fewer than 2^32 of them, and less than 16 GiB.
     pub(crate) fn add(&mut self, value: &[u8]) {
+        let most = self.options.sketch_entries_max as usize;
         let entries_max = (value.len() / BYTES_PER_ENTRY_MIN)
-            .max(ENTRIES_MIN)
-            .min(self.options.sketch_entries_max as usize);
+            .min(most)
+            .max(value.len() / BYTES_PER_FURTHER_ENTRY)
+            .min(most * FURTHER_ENTRIES_FACTOR)
+            .max(ENTRIES_MIN);
         self.sketches.push(value, entries_max);
     }
 

@@ -16,7 +16,7 @@ mod room;
 mod zstd;
 
 pub(crate) use decode::{Prefix, decode_onto, decode_prefix, with_scratch};
-pub(crate) use dictionary::{Dictionary, train};
+pub(crate) use dictionary::{Dictionary, train, train_once};
 pub(crate) use pool::{CompressionPool, Job};
 
 use std::sync::Arc;
@@ -27,10 +27,6 @@ use self::zstd::{FarMatches, Help};
 use crate::error::Result;
 use crate::options::{ClusterOptions, Compression, Layout, TableOptions};
 use crate::table::{BASE_ORDINAL_BYTES, UnitCodec};
-
-/// A follower that takes no more than this share of its raw bytes, in percent, is not compressed
-/// without its base as well: source code alone takes more.
-const FOLLOWER_SURE_PERCENT: usize = 12;
 
 /// The frame whose raw bytes are the prefix of another.
 #[derive(Debug, Clone)]
@@ -46,6 +42,7 @@ pub(crate) struct BaseFrame {
 pub(crate) struct FrameCodec {
     pub(crate) compression: Compression,
     pub(crate) followers: FollowerCodec,
+    pub(crate) large: LargeCodec,
     pub(crate) dictionary: Option<Arc<Dictionary>>,
 }
 
@@ -54,6 +51,8 @@ pub(crate) struct FrameCodec {
 pub(crate) struct FollowerCodec {
     /// Never above the level of other frames.
     level_max: i32,
+    /// Share of its raw bytes above which a frame is compressed without its base as well.
+    doubt_per_mille: u64,
     /// Stored bytes that a base must save for each 2000 bytes that are decoded for it; else the
     /// frame does without. Half of what was asked for when it was chosen: by then it was a guess.
     saved_bytes_per_2000_decoded: u32,
@@ -66,6 +65,7 @@ impl FollowerCodec {
     fn new(options: &ClusterOptions) -> Self {
         Self {
             level_max: options.follower_level,
+            doubt_per_mille: options.doubt_per_mille.into(),
             saved_bytes_per_2000_decoded: options.saved_bytes_per_1000_decoded,
             far_bytes_min: options.long_distance_bytes as usize,
             far_matches: FarMatches::of_at_least(options.long_distance_match_bytes),
@@ -75,6 +75,10 @@ impl FollowerCodec {
     fn help<'a>(&self, base: &'a BaseFrame, raw_len: usize) -> Help<'a> {
         let is_far = base.bytes.len().saturating_add(raw_len) >= self.far_bytes_min;
         Help::Base(&base.bytes, is_far.then_some(self.far_matches))
+    }
+
+    fn is_in_doubt(&self, raw_len: usize, stored_len: usize) -> bool {
+        stored_len as u64 * 1000 > raw_len as u64 * self.doubt_per_mille
     }
 
     /// Whether a frame that takes `with` bytes with its base had better take `without`.
@@ -92,16 +96,38 @@ pub(crate) struct EncodedFrame {
     pub(crate) raw_len: u32,
 }
 
+/// How long frames without a base are compressed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LargeCodec {
+    bytes_min: usize,
+    levels_up: u32,
+}
+
+impl LargeCodec {
+    /// The level, in a table of `level`. 0 is not one of zstd's.
+    fn level(&self, level: i32) -> i32 {
+        const LEVEL_MAX: i32 = 22;
+        match level.saturating_add_unsigned(self.levels_up).min(LEVEL_MAX) {
+            0 => 1,
+            level => level,
+        }
+    }
+}
+
 impl FrameCodec {
     /// As the options say, without a dictionary yet.
     pub(crate) fn new(options: &TableOptions) -> Self {
-        let clusters = match options.layout {
-            Layout::Clustered(clusters) => clusters,
-            Layout::Blocks { .. } => ClusterOptions::default(),
+        let (clusters, large_bytes_min) = match options.layout {
+            Layout::Clustered(clusters) => (clusters, clusters.large_value_bytes as usize),
+            Layout::Blocks { .. } => (ClusterOptions::default(), usize::MAX),
         };
         Self {
             compression: options.compression,
             followers: FollowerCodec::new(&clusters),
+            large: LargeCodec {
+                bytes_min: large_bytes_min,
+                levels_up: clusters.large_value_levels_up,
+            },
             dictionary: None,
         }
     }
@@ -111,10 +137,16 @@ impl FrameCodec {
         let raw_len = u32::try_from(raw.len())
             .map_err(|_| crate::error::Error::limit("frame exceeds 4 GiB"))?;
         let stored_max = raw.len() - raw.len() / 8;
-        let dictionary = self.dictionary.as_deref();
+        let is_large = raw.len() >= self.large.bytes_min;
+        let dictionary = self.dictionary.as_deref().filter(|_| !is_large);
         let compressed = match self.compression {
             Compression::None => None,
             Compression::Zstd { level } => {
+                let level = if is_large {
+                    self.large.level(level)
+                } else {
+                    level
+                };
                 let help = dictionary.map_or(Help::None, Help::Dictionary);
                 zstd::encode(&raw, level, help, &[], stored_max)?
             }
@@ -154,7 +186,7 @@ impl FrameCodec {
         };
         let raw_len = u32::try_from(raw.len())
             .map_err(|_| crate::error::Error::limit("frame exceeds 4 GiB"))?;
-        if stored.len() > raw.len() / 100 * FOLLOWER_SURE_PERCENT {
+        if self.followers.is_in_doubt(raw.len(), stored.len()) {
             let alone = self.encode(raw)?;
             let lens = (stored.len(), alone.stored.len());
             if self.followers.does_without(base, lens.0, lens.1) {

@@ -150,7 +150,11 @@ fn followers_decode_beside_and_away_from_their_base() {
 
 #[test]
 fn a_base_that_gains_little_is_done_without() {
-    let codec = codec(Compression::Zstd { level: 3 });
+    let options = ClusterOptions {
+        doubt_per_mille: 120,
+        ..ClusterOptions::default()
+    };
+    let codec = clustered(3, options);
     let base = base(7, letters(1, 20_000));
     for (shared, gains) in [(0, false), (300, false), (5_000, true), (20_000, true)] {
         let raw = Bytes::from([&base.bytes[..shared], &letters(2, 20_000 - shared)].concat());
@@ -200,6 +204,36 @@ fn what_lies_far_back_in_a_base_is_found_where_it_is_looked_for() {
 }
 
 #[test]
+fn long_frames_without_a_base_do_without_the_dictionary_at_a_higher_level() {
+    let sample = text(1000);
+    let samples: Vec<u8> = (0..200)
+        .flat_map(|n| [&sample[..], &letters(n, 50)].concat())
+        .collect();
+    let dictionary = train_once(&samples, &[1050; 200], 4096).unwrap();
+    let options = ClusterOptions {
+        large_value_bytes: 10_000,
+        large_value_levels_up: 6,
+        ..ClusterOptions::default()
+    };
+    let codec = FrameCodec {
+        dictionary: Some(Arc::new(dictionary)),
+        ..clustered(3, options)
+    };
+    let raw = Bytes::from([text(9_000), letters(1, 3_000)].concat());
+    let short = codec.encode(raw.slice(..9_999)).unwrap();
+    assert_eq!(short.codec, UnitCodec::ZstdDictionary);
+    let long = codec.encode(raw.clone()).unwrap();
+    assert_eq!(long.codec, UnitCodec::Zstd);
+    assert_eq!(
+        long.stored,
+        clustered(9, ClusterOptions::default())
+            .encode(raw)
+            .unwrap()
+            .stored
+    );
+}
+
+#[test]
 fn followers_have_a_level_of_their_own_up_to_the_table_s() {
     let base = base(0, text(50_000));
     let raw = Bytes::from([&text(30_000)[..], &letters(1, 3000)].concat());
@@ -228,6 +262,10 @@ fn samples_whose_first_three_quarters_are_next_to_nothing_train_no_dictionary() 
         let samples = text(lengths.iter().sum());
         let trained = train(&samples, &lengths, 1024);
         assert!(trained.is_none() || first == 8, "{first}");
+        assert!(train_once(&samples, &lengths, 1024).is_some());
+    }
+    for (samples, lengths) in [(0, vec![]), (7, vec![7]), (8, vec![8]), (100, vec![1; 99])] {
+        assert!(train_once(&text(samples), &lengths, 1024).is_none());
     }
 }
 

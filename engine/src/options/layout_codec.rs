@@ -44,7 +44,7 @@ pub(crate) fn put_layout(out: &mut Vec<u8>, layout: Layout) {
 }
 
 /// Tags count up from 1, in this order.
-fn numbers(cluster: &mut ClusterOptions) -> [&mut u32; 7] {
+fn numbers(cluster: &mut ClusterOptions) -> [&mut u32; 10] {
     [
         &mut cluster.window_bytes,
         &mut cluster.shared_frame_bytes,
@@ -53,10 +53,13 @@ fn numbers(cluster: &mut ClusterOptions) -> [&mut u32; 7] {
         &mut cluster.depth_max,
         &mut cluster.long_distance_bytes,
         &mut cluster.long_distance_match_bytes,
+        &mut cluster.doubt_per_mille,
+        &mut cluster.large_value_bytes,
+        &mut cluster.large_value_levels_up,
     ]
 }
 
-const TAG_FOLLOWER_LEVEL: u64 = 8;
+const TAG_FOLLOWER_LEVEL: u64 = 64;
 
 /// Reads what [`put_layout`] appended, whatever the values' ranges.
 pub(crate) fn take_layout(cursor: &mut Cursor<'_>) -> Result<Layout> {
@@ -67,6 +70,9 @@ pub(crate) fn take_layout(cursor: &mut Cursor<'_>) -> Result<Layout> {
         CLUSTERED_OF_ONE_LEVEL => {
             let mut cluster = ClusterOptions {
                 follower_level: LEVEL_MAX as i32,
+                doubt_per_mille: 120,
+                large_value_bytes: 1 << 31,
+                depth_max: 1,
                 ..ClusterOptions::default()
             };
             for option in numbers(&mut cluster).into_iter().take(4) {
@@ -143,6 +149,9 @@ mod tests {
             saved_bytes_per_1000_decoded: 8,
             // All at the table's one level.
             follower_level: 22,
+            depth_max: 1,
+            doubt_per_mille: 120,
+            large_value_bytes: 1 << 31,
             ..ClusterOptions::default()
         };
         assert_eq!(cluster, expected);
@@ -152,7 +161,7 @@ mod tests {
     fn options_of_newer_releases_are_skipped_only_where_they_say_so() {
         let cluster = ClusterOptions {
             follower_level: -7,
-            depth_max: 3,
+            depth_max: 0,
             ..ClusterOptions::default()
         };
         let mut bytes = Vec::new();
@@ -164,7 +173,7 @@ mod tests {
         assert_eq!(take(&skippable).unwrap(), Layout::Clustered(cluster));
         let mut refused = bytes;
         refused[1] += 2;
-        refused.extend([0, 9]);
+        refused.extend([100, 9]);
         assert_eq!(take(&refused).unwrap_err().kind(), ErrorKind::Unsupported);
         assert_eq!(take(&[4]).unwrap_err().kind(), ErrorKind::Unsupported);
     }

@@ -134,7 +134,7 @@ fn check_version(version: u32) -> Result<()> {
              {FORMAT_VERSION}"
         ),
     )
-    .with_remedy("open the store with a newer build"))
+    .with_remedy("open the store with the release that wrote it, or a newer one"))
 }
 
 /// Where the units outside the value area lie.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::output::{Align, Output, Table};
 use super::size::{ByteSize, grouped};
-use super::store::StoreArgs;
+use super::store::{StoreArgs, explain_open};
 
 /// Print what the manifest of a store lists, or what one table file holds
 ///
@@ -46,8 +46,9 @@ pub(crate) struct DumpArgs {
 
 pub(crate) fn run(args: DumpArgs, out: &mut Output) -> Result<(), Failure> {
     let dir = &args.store.store;
+    args.store.check_directory()?;
     let Some(table) = &args.table else {
-        let store = describe_store(dir)?;
+        let store = describe_store(dir).map_err(|error| explain_open(error, dir))?;
         if out.is_json() {
             return out.json(&store_json(&store));
         }

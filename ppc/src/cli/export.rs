@@ -1,5 +1,6 @@
 //! `ppc export`: from a store to Parquet, tar or a folder.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -11,7 +12,7 @@ use serde_json::json;
 
 use super::Global;
 use super::failure::Failure;
-use super::output::Output;
+use super::output::{Output, notice};
 use super::progress::Watcher;
 use super::size::{ByteSize, counted, duration};
 use super::store::{SelectionArgs, StoreArgs, refuse_within};
@@ -30,11 +31,13 @@ Examples:
   Python files, for tools that read Snappy only:
       ppc export code.ppc python.parquet --ext py --compression snappy
   What a list names:         ppc export code.ppc picked.tar.zst --ids swhids.txt
+  To another machine:
+      ppc export code.ppc - --ext py | ssh host tar -C /src -x
   A folder to look at:       ppc export code.ppc makefiles/ --name Makefile")]
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Where to write
+    /// Where to write; - is standard output, as a tar archive unless --format says otherwise
     #[arg(value_name = "DEST")]
     dest: PathBuf,
     #[command(flatten)]
@@ -69,7 +72,15 @@ pub(crate) fn run(args: ExportArgs, global: Global, out: &mut Output) -> Result<
         None => Wanted::Range(args.selection.selection()?),
     };
     let archive = args.store.open_read_only()?;
-    refuse_within(&args.store.store, &args.dest)?;
+    let is_stdout = args.dest.as_os_str() == "-";
+    if is_stdout && std::io::stdout().is_terminal() {
+        return Err(Failure::Usage(
+            "an archive is nothing to look at; send standard output to a file or a pipe".to_owned(),
+        ));
+    }
+    if !is_stdout {
+        refuse_within(&args.store.store, &args.dest)?;
+    }
     let sink = open_sink(&args.dest, &options)?;
     let watcher = Watcher::new(global.quiet, None);
     let outcome = export::export(&archive, &wanted, sink, &watcher);
@@ -77,13 +88,23 @@ pub(crate) fn run(args: ExportArgs, global: Global, out: &mut Output) -> Result<
     let report = match outcome {
         Ok(report) => report,
         Err(error) if error.kind() == ErrorKind::Cancelled => {
-            return Err(Failure::Interrupted(
-                "stopped, and removed what was written; run it again to start over".to_owned(),
-            ));
+            let fate = match is_stdout {
+                true => "what was written is a part of the whole",
+                false => "removed what was written",
+            };
+            return Err(Failure::Interrupted(format!(
+                "stopped, and {fate}; run it again to start over"
+            )));
         }
+        Err(error) if is_stdout && is_broken_pipe(&error) => return Err(Failure::BrokenPipe),
         Err(error) => return Err(error.into()),
     };
-    print(&report, out)?;
+    // Beside an archive on standard output there is no room for a result.
+    match (is_stdout, global.quiet) {
+        (false, _) => print(&report, out)?,
+        (true, false) => notice(&text(&report)),
+        (true, true) => {}
+    }
     if report.damaged > 0 {
         return Err(Failure::Corrupt(format!(
             "{} left out for damage; run `ppc verify` to see its extent",
@@ -118,13 +139,6 @@ fn sink_options(args: &ExportArgs) -> Result<SinkOptions, Failure> {
             )));
         }
     }
-    if args.dest.as_os_str() == "-" {
-        return Err(Failure::Usage(
-            "an export goes to a file or folder, not to standard output; for a folder of that name \
-             write ./-"
-                .to_owned(),
-        ));
-    }
     let mut options = SinkOptions {
         overwrite: args.overwrite,
         zstd_level: args.zstd_level,
@@ -158,10 +172,30 @@ fn read_ids(file: &PathBuf) -> Result<Vec<Id>, Failure> {
     ids.collect()
 }
 
+fn is_broken_pipe(error: &Error) -> bool {
+    let cause = std::error::Error::source(error);
+    let cause = cause.and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+fn bytes_per_second(report: &ExportReport) -> u64 {
+    let seconds = report.elapsed.as_secs_f64();
+    (report.written.content_bytes as f64 / seconds.max(1e-9)) as u64
+}
+
+fn text(report: &ExportReport) -> String {
+    format!(
+        "{}, {} in {}, {}/s; {} written",
+        counted(report.written.files, "file"),
+        ByteSize(report.written.content_bytes),
+        duration(report.elapsed),
+        ByteSize(bytes_per_second(report)),
+        ByteSize(report.written.output_bytes)
+    )
+}
+
 fn print(report: &ExportReport, out: &mut Output) -> Result<(), Failure> {
     let written = report.written;
-    let seconds = report.elapsed.as_secs_f64();
-    let rate = written.content_bytes as f64 / seconds.max(1e-9);
     if out.is_json() {
         return out.json(&json!({
             "files": written.files,
@@ -169,16 +203,9 @@ fn print(report: &ExportReport, out: &mut Output) -> Result<(), Failure> {
             "output_bytes": written.output_bytes,
             "missing": report.missing,
             "damaged": report.damaged,
-            "seconds": seconds,
-            "bytes_per_second": rate as u64,
+            "seconds": report.elapsed.as_secs_f64(),
+            "bytes_per_second": bytes_per_second(report),
         }));
     }
-    out.line(&format!(
-        "{}, {} in {}, {}/s; {} written",
-        counted(written.files, "file"),
-        ByteSize(written.content_bytes),
-        duration(report.elapsed),
-        ByteSize(rate as u64),
-        ByteSize(written.output_bytes)
-    ))
+    out.line(&text(report))
 }

@@ -267,14 +267,18 @@ impl Tally {
                  extent"
             )));
         }
-        if missing + failed > 0 {
-            let verb = if missing == 1 { "is" } else { "are" };
-            let mut text = format!("{missing} of {asked} {verb} not in the store");
-            if failed > 0 {
-                text = format!("{text}, {failed} could not be looked up");
-            }
-            return Err(Failure::Missing(text));
+        let verb = if missing == 1 { "is" } else { "are" };
+        match (missing, failed) {
+            (0, 0) => Ok(()),
+            (_, 0) => Err(Failure::Missing(format!(
+                "{missing} of {asked} {verb} not in the store"
+            ))),
+            (0, _) => Err(Failure::Missing(format!(
+                "{failed} of {asked} could not be looked up"
+            ))),
+            _ => Err(Failure::Missing(format!(
+                "{missing} of {asked} {verb} not in the store, {failed} could not be looked up"
+            ))),
         }
-        Ok(())
     }
 }

@@ -30,6 +30,9 @@ use super::store::{StoreArgs, StoringArgs};
 /// its first name, or under the one that --names has for it. Every hash is recomputed, and stated
 /// hashes that differ are reported.
 ///
+/// What cannot be read of a folder, or is no file (links, pipes), is named, counted, left out, and
+/// listed by --problems; the exit code is 0 all the same.
+///
 /// All sources are looked at before anything is stored. If one fails midway nevertheless, what was
 /// read by then is stored, and the exit code is 5.
 ///
@@ -265,7 +268,7 @@ fn print(report: &ImportReport, names: Option<&Names>, out: &mut Output) -> Resu
         line(
             "names",
             format!(
-                "{}, {} left out; names of {} stored",
+                "{}, {} left out; {} named by them",
                 counted(names.rows(), "row"),
                 grouped(names.bad_rows()),
                 counted(report.files_named, "file")

@@ -34,10 +34,23 @@ impl StoreArgs {
 
     /// For reading, beside any other process.
     pub(crate) fn open_read_only(&self) -> Result<Archive, Failure> {
+        self.check_directory()?;
         let mut options = ArchiveOptions::default();
         options.db.create_if_missing = false;
         let archive = Archive::open_read_only(&self.store, options);
         archive.map_err(|error| explain_open(error, &self.store))
+    }
+
+    /// Refuses a path that is a file, such as one of a store's own.
+    pub(crate) fn check_directory(&self) -> Result<(), Failure> {
+        if !self.store.is_file() {
+            return Ok(());
+        }
+        let error = Error::invalid_input("a file, where the directory of a store is wanted");
+        Err(error
+            .at_path(&self.store)
+            .with_remedy("name the directory; of one table, `ppc dump STORE --table FILE` tells")
+            .into())
     }
 
     /// For writing; the store must exist.
@@ -55,7 +68,7 @@ impl StoreArgs {
 }
 
 /// Says what to do about a store that cannot be opened, in words of this command.
-fn explain_open(error: Error, store: &Path) -> Failure {
+pub(crate) fn explain_open(error: Error, store: &Path) -> Failure {
     let is_of_store = error.path().is_none_or(|path| path == store);
     let remedy = match error.kind() {
         ErrorKind::ReadOnly => "this command writes; make the file system writable".to_owned(),
@@ -163,6 +176,36 @@ impl SelectionArgs {
 /// zstd levels that `--zstd-level` takes: below, files hardly shrink and nothing gets faster.
 const ZSTD_LEVELS: RangeInclusive<i32> = -7..=22;
 
+/// Refuses zstd levels out of range, naming the option.
+pub(crate) fn check_level(option: &str, level: i32) -> Result<(), Failure> {
+    if ZSTD_LEVELS.contains(&level) {
+        return Ok(());
+    }
+    let (min, max) = (ZSTD_LEVELS.start(), ZSTD_LEVELS.end());
+    Err(Failure::Usage(format!(
+        "{option} is {level}; it must lie between {min} and {max}"
+    )))
+}
+
+/// A size that an option takes, between these bounds.
+pub(crate) fn check_size(
+    option: &str,
+    size: ByteSize,
+    (min, max): (&str, &str),
+) -> Result<u32, Failure> {
+    let bound = |text: &str| text.parse::<ByteSize>().map(|size| size.0);
+    let is_within =
+        bound(min).is_ok_and(|min| min <= size.0) && bound(max).is_ok_and(|max| size.0 <= max);
+    u32::try_from(size.0)
+        .ok()
+        .filter(|_| is_within)
+        .ok_or_else(|| {
+            Failure::Usage(format!(
+                "{option} is {size}; it must lie between {min} and {max}"
+            ))
+        })
+}
+
 /// How files are put together in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LayoutName {
@@ -214,13 +257,7 @@ impl StoringArgs {
         let mut options = stored_options(store)
             .unwrap_or_else(|| TableOptions::blocks(ZSTD_LEVEL_DEFAULT, BLOCK_BYTES_DEFAULT));
         if let Some(level) = self.zstd_level {
-            if !ZSTD_LEVELS.contains(&level) {
-                return Err(Failure::Usage(format!(
-                    "--zstd-level is {level}; it must lie between {} and {}",
-                    ZSTD_LEVELS.start(),
-                    ZSTD_LEVELS.end()
-                )));
-            }
+            check_level("--zstd-level", level)?;
             options.compression = Compression::Zstd { level };
         }
         match (self.layout, options.layout) {
@@ -236,14 +273,12 @@ impl StoringArgs {
                 options.layout = Layout::Clustered(ClusterOptions::default());
             }
         }
-        if let Some(ByteSize(bytes)) = self.block_size {
-            let bytes = u32::try_from(bytes)
-                .map_err(|_| Failure::Usage("--block-size goes up to 16MiB".to_owned()))?;
+        if let Some(size) = self.block_size {
+            let bytes = check_size("--block-size", size, ("1KiB", "16MiB"))?;
             options.layout = Layout::Blocks { bytes };
         }
-        if let Some(ByteSize(bytes)) = self.dictionary {
-            options.dictionary_bytes = u32::try_from(bytes)
-                .map_err(|_| Failure::Usage("--dictionary goes up to 1MiB".to_owned()))?;
+        if let Some(size) = self.dictionary {
+            options.dictionary_bytes = check_size("--dictionary", size, ("0", "1MiB"))?;
         }
         options
             .validate()

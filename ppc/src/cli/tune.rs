@@ -23,7 +23,7 @@ use super::output::Output;
 use super::progress::Watcher;
 use super::size::ByteSize;
 use super::sources::{IndexArgs, ReadingArgs};
-use super::store::StoreArgs;
+use super::store::{StoreArgs, check_level};
 use super::whatif::sizes;
 
 use report::Report;
@@ -147,6 +147,14 @@ const BLOCK_BYTES: [u32; 4] = [4 << 10, 16 << 10, 64 << 10, 128 << 10];
 pub(crate) fn run(args: TuneArgs, global: Global, out: &mut Output) -> Result<(), Failure> {
     let begun = Instant::now();
     let goal = Goal::parse(&args.goal)?;
+    if args.trial.rounds == 0 {
+        return Err(Failure::Usage(
+            "--rounds is 0; it must be at least 1".to_owned(),
+        ));
+    }
+    for &level in args.trial.levels.iter().flatten() {
+        check_level("--levels", level)?;
+    }
     let time = Duration::from_secs(args.trial.seconds);
     let indexes = args.index.indexes()?;
     if indexes.is_some() && !args.new {

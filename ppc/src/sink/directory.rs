@@ -131,6 +131,11 @@ fn check_free(path: &Path) -> Result<()> {
             .at_path(path)
             .with_remedy("give a new directory or an empty one")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(Error::invalid_input(
+            "there is a file where the folder would be written",
+        )
+        .at_path(path)
+        .with_remedy("remove it or choose another name")),
         Err(_) => Err(exists(path)),
     }
 }

@@ -33,6 +33,8 @@ pub use parquet::ParquetSink;
 pub use safe_name::safe_file_name;
 pub use tar::{PAX_NAME, TarSink};
 
+use output::STDOUT;
+
 /// Something that files are exported to.
 pub trait Sink {
     /// Adds a file. After an error the sink can only be dropped.
@@ -88,14 +90,15 @@ impl SinkFormat {
         }
     }
 
-    /// The format that a path's ending suggests; a directory if it suggests none.
+    /// The format that a path's ending suggests; a directory if it suggests none. Of `-`, standard
+    /// output, it is a tar archive.
     #[must_use]
     pub fn of_path(path: &Path) -> Self {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         let name = name.to_ascii_lowercase();
         if name.ends_with(b".parquet") {
             Self::Parquet
-        } else if name.ends_with(b".tar") {
+        } else if name.ends_with(b".tar") || path == Path::new(STDOUT) {
             Self::Tar
         } else if [&b".tar.zst"[..], b".tar.zstd", b".tzst"]
             .iter()
@@ -175,13 +178,19 @@ impl Default for SinkOptions {
     }
 }
 
-/// Opens a sink that writes to `path`.
+/// Opens a sink that writes to `path`; `-` is standard output, for the formats that are one file.
 pub fn open_sink(path: &Path, options: &SinkOptions) -> Result<Box<dyn Sink>> {
     let format = options.format.unwrap_or_else(|| SinkFormat::of_path(path));
     Ok(match format {
         SinkFormat::Parquet => Box::new(ParquetSink::create(path, options)?),
         SinkFormat::Tar => Box::new(TarSink::create(path, options)?),
         SinkFormat::TarZst => Box::new(TarSink::create_zst(path, options)?),
+        SinkFormat::Directory if path == Path::new(STDOUT) => {
+            return Err(
+                Error::invalid_input("a folder cannot be written to standard output")
+                    .with_remedy("write an archive, or name the folder ./-"),
+            );
+        }
         SinkFormat::Directory => Box::new(DirectorySink::create(path, options)?),
     })
 }

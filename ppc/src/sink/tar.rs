@@ -22,7 +22,8 @@ pub const PAX_NAME: &str = "PPC.name";
 
 /// Writes a tar archive.
 pub struct TarSink {
-    builder: Builder<Stream>,
+    /// None once it is finished.
+    builder: Option<Builder<Stream>>,
     report: SinkReport,
 }
 
@@ -52,7 +53,7 @@ impl TarSink {
 
     fn new(stream: Stream) -> Self {
         Self {
-            builder: Builder::new(stream),
+            builder: Some(Builder::new(stream)),
             report: SinkReport::default(),
         }
     }
@@ -60,24 +61,36 @@ impl TarSink {
 
 impl Sink for TarSink {
     fn write(&mut self, key: &PpcKey, content: &[u8]) -> Result<()> {
-        append(&mut self.builder, key, content)
-            .map_err(|error| Error::io("write", self.builder.get_ref().path(), error))?;
+        if let Some(builder) = &mut self.builder {
+            append(builder, key, content)
+                .map_err(|error| Error::io("write", builder.get_ref().path(), error))?;
+        }
         self.report.count(content);
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<SinkReport> {
-        let path = self.builder.get_ref().path().to_path_buf();
-        let cannot_write = |error| Error::io("write", &path, error);
-        self.builder.finish().map_err(cannot_write)?;
-        let output = match self.builder.into_inner().map_err(cannot_write)? {
-            Stream::Plain(output) => output,
-            Stream::Zstd(encoder) => encoder.finish().map_err(cannot_write)?,
-        };
-        Ok(SinkReport {
-            output_bytes: output.finish()?,
-            ..self.report
-        })
+        let mut report = self.report;
+        if let Some(mut builder) = self.builder.take() {
+            let path = builder.get_ref().path().to_path_buf();
+            let cannot_write = |error| Error::io("write", &path, error);
+            builder.finish().map_err(cannot_write)?;
+            let output = match builder.into_inner().map_err(cannot_write)? {
+                Stream::Plain(output) => output,
+                Stream::Zstd(encoder) => encoder.finish().map_err(cannot_write)?,
+            };
+            report.output_bytes = output.finish()?;
+        }
+        Ok(report)
+    }
+}
+
+impl Drop for TarSink {
+    fn drop(&mut self) {
+        // The builder would write an end mark, and a part would pass for the whole.
+        if let Some(builder) = &mut self.builder {
+            builder.get_mut().abandon();
+        }
     }
 }
 
@@ -133,6 +146,13 @@ fn set_path(header: &mut Header, path: &[u8]) {
 }
 
 impl Stream {
+    fn abandon(&mut self) {
+        match self {
+            Self::Plain(output) => output.abandon(),
+            Self::Zstd(encoder) => encoder.get_mut().abandon(),
+        }
+    }
+
     fn path(&self) -> &Path {
         match self {
             Self::Plain(output) => output.path(),

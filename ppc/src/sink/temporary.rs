@@ -55,10 +55,10 @@ pub(super) fn hold(file: &File) {
     let _ = file.try_lock();
 }
 
-/// The error for an output that could not be started, without the temporary name.
+/// The error for an output that could not be started, without the temporary name that `tempfile` adds.
 pub(super) fn cannot_create(path: &Path, error: &io::Error) -> Error {
-    let cause = error.get_ref().and_then(|inner| inner.source());
-    let cause = cause.map_or_else(|| error.to_string(), ToString::to_string);
+    let text = error.to_string();
+    let cause = text.split(" at path ").next().unwrap_or(&text);
     Error::io("create", path, io::Error::new(error.kind(), cause))
 }
 

@@ -92,8 +92,8 @@ impl Swhid {
             return Ok(self.hash);
         }
         Err(Error::invalid_input(format!(
-            "{self} names no content but a {:?}",
-            self.object_type
+            "{self} names no content but a {}",
+            format!("{:?}", self.object_type).to_lowercase()
         ))
         .with_remedy("give the SWHID of a file's content, swh:1:cnt:..."))
     }

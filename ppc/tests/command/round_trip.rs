@@ -354,3 +354,90 @@ fn an_export_removes_what_a_killed_one_left_and_nothing_else() {
         assert!(scene.path(other).exists(), "{other}");
     }
 }
+
+#[test]
+fn an_export_goes_through_a_pipe_and_back() {
+    let scene = Scene::new();
+    let files = awkward_files();
+    let folder = scene.folder("in", borrowed(&files));
+    succeed(args([&"import", &scene.store(), &folder]));
+    let keys = succeed(args([&"ls", &scene.store()]));
+    for format in ["tar", "tar.zst"] {
+        let command = args([&"export", &scene.store(), &"-", &"--format", &format]);
+        let output = crate::support::run(command);
+        assert!(output.status.success());
+        // The result would stand in the middle of the archive.
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains(" files, "), "{told}");
+        let again = scene.path(format);
+        let imported = run_with_input(args([&"import", &again, &"-"]), &output.stdout);
+        assert!(imported.status.success());
+        assert_eq!(succeed(args([&"ls", &again])), keys, "{format}");
+    }
+    assert!(!scene.path("-").exists());
+    let command = args([
+        &"export",
+        &scene.store(),
+        &"-",
+        &"--format",
+        &"parquet",
+        &"-q",
+    ]);
+    let output = crate::support::run(command);
+    assert!(output.status.success() && output.stderr.is_empty());
+    assert!(output.stdout.starts_with(b"PAR1") && output.stdout.ends_with(b"PAR1"));
+}
+
+#[test]
+fn an_export_whose_reader_goes_away_is_no_error() {
+    use std::io::Read;
+    let scene = Scene::new();
+    let folder = scene.folder("in", [(&b"large.bin"[..], &noise(5, 8 << 20)[..])]);
+    succeed(args([&"import", &scene.store(), &folder]));
+    let mut child = crate::support::ppc()
+        .args(args([&"export", &scene.store(), &"-"]))
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut [0]).unwrap();
+    drop(stdout);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", output.status);
+    assert!(output.stderr.is_empty());
+}
+
+/// A tar archive completes itself when it is dropped; on standard output a part of one would pass for
+/// the whole.
+#[test]
+fn an_export_to_a_pipe_that_is_stopped_has_no_end_mark() {
+    use std::io::Read;
+    let scene = Scene::new();
+    let files: Vec<(Vec<u8>, Vec<u8>)> = (0..300)
+        .map(|number| (format!("{number}.bin").into_bytes(), noise(number, 40_001)))
+        .collect();
+    let folder = scene.folder("in", borrowed(&files));
+    succeed(args([&"import", &scene.store(), &folder]));
+    let mut child = crate::support::ppc()
+        .args(args([&"export", &scene.store(), &"-"]))
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut bytes = vec![0];
+    stdout.read_exact(&mut bytes).unwrap();
+    // It waits for room in the pipe meanwhile.
+    let pid = child.id().to_string();
+    let killed = std::process::Command::new("kill")
+        .args(["-INT", &pid])
+        .status();
+    assert!(killed.unwrap().success());
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    stdout.read_to_end(&mut bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(bytes.len() < 300 * 40_001);
+    assert!(!bytes.ends_with(&[0; 1024]), "{} bytes", bytes.len());
+}

@@ -164,9 +164,18 @@ fn nonsense_options_are_usage_errors() {
             "{line}"
         );
     }
-    let level = args([&"import", &scene.store(), &folder, &"--zstd-level", &"99"]);
-    let line = fail(2, level);
-    assert!(line.contains("between -7 and 22"), "{line}");
+    for (option, value, range) in [
+        ("--zstd-level", "99", "between -7 and 22"),
+        ("--block-size", "64MiB", "between 1KiB and 16MiB"),
+        ("--dictionary", "2MiB", "between 0 and 1MiB"),
+    ] {
+        let command = args([&"import", &scene.store(), &folder, &option, &value]);
+        let line = fail(2, command);
+        assert!(line.contains(option) && line.contains(range), "{line}");
+    }
+    fail(2, args([&"tune", &scene.store(), &"--rounds", &"0"]));
+    let line = fail(2, args([&"tune", &scene.store(), &"--levels", &"3,99"]));
+    assert!(line.contains("--levels") && line.contains("22"), "{line}");
     let line = fail(2, args([&"ls", &scene.store(), &"--prefix", &"py"]));
     assert!(line.contains("dot"), "{line}");
     let line = fail(2, args([&"ls", &scene.store(), &"--prefix", &"py.100%"]));
@@ -322,8 +331,28 @@ fn an_export_that_cannot_begin_names_the_folder_that_lacks() {
             "{line}"
         );
     }
-    let line = fail(2, args([&"export", &scene.store(), &"-"]));
+    let folder = args([&"export", &scene.store(), &"-", &"--format", &"dir"]);
+    let line = fail(1, folder);
     assert!(line.contains("standard output"), "{line}");
+    let file = scene.path("in").join("hello.c");
+    let line = fail(1, args([&"export", &scene.store(), &file, &"--overwrite"]));
+    assert!(line.contains("there is a file"), "{line}");
+}
+
+#[test]
+fn a_file_is_no_store() {
+    let scene = store_with_a_file();
+    for file in [
+        scene.store().join("CURRENT"),
+        scene.path("in").join("hello.c"),
+    ] {
+        for command in ["ls", "dump", "stats"] {
+            let line = fail(1, args([&command, &file]));
+            assert!(line.contains("a file, where the directory"), "{line}");
+        }
+    }
+    let line = fail(1, args([&"dump", &scene.path("absent")]));
+    assert!(line.contains("ppc import"), "{line}");
 }
 
 #[test]

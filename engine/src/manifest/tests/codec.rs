@@ -22,7 +22,8 @@ fn any_table_options() -> impl Strategy<Value = TableOptions> {
         0u32..=10_000,
     );
     let followers = (0u32..=1, -131_072i32..=22, 1024u32..=1 << 31, 4u32..=4096);
-    let clustered = (cluster, followers).prop_map(|(numbers, followers)| {
+    let others = (0u32..=1000, 1024u32..=1 << 31, 0u32..=22);
+    let clustered = (cluster, followers, others).prop_map(|(numbers, followers, others)| {
         Layout::Clustered(ClusterOptions {
             window_bytes: numbers.0,
             shared_frame_bytes: numbers.1,
@@ -32,6 +33,9 @@ fn any_table_options() -> impl Strategy<Value = TableOptions> {
             follower_level: followers.1,
             long_distance_bytes: followers.2,
             long_distance_match_bytes: followers.3,
+            doubt_per_mille: others.0,
+            large_value_bytes: others.1,
+            large_value_levels_up: others.2,
         })
     });
     let layout = prop_oneof![blocks, clustered];

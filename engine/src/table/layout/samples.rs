@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use crate::cluster::ClusterPlan;
-use crate::codec::{Dictionary, train};
+use crate::codec::{Dictionary, train_once};
 
 /// Bytes of samples for each byte of dictionary.
 const SAMPLE_FACTOR: usize = 100;
@@ -12,9 +12,6 @@ const SAMPLE_FACTOR: usize = 100;
 const SAMPLE_BYTES_MAX: usize = 16 << 10;
 /// Shares of the window that the samples may take.
 const WINDOW_SHARES: usize = 4;
-/// Of so many samples the trainer tests what it learned on one. It takes the last ones it is given.
-const SAMPLES_PER_TEST: usize = 4;
-
 /// Trains a dictionary on a window's values; none if they are too few or too uniform.
 pub(super) fn train_on_window(
     values: &[Bytes],
@@ -40,14 +37,8 @@ pub(super) fn train_on_window(
             chosen.push(value.get(..begin(value)).unwrap_or_default());
         }
     }
-    let is_test = |index: &usize| index % SAMPLES_PER_TEST == SAMPLES_PER_TEST - 1;
-    let learned = (0..chosen.len()).filter(|index| !is_test(index));
-    let order = learned.chain((0..chosen.len()).filter(is_test));
-    let ordered: Vec<&[u8]> = order
-        .filter_map(|index| chosen.get(index).copied())
-        .collect();
-    let lengths: Vec<usize> = ordered.iter().map(|sample| sample.len()).collect();
-    train(&ordered.concat(), &lengths, dictionary_bytes)
+    let lengths: Vec<usize> = chosen.iter().map(|sample| sample.len()).collect();
+    train_once(&chosen.concat(), &lengths, dictionary_bytes)
 }
 
 #[cfg(test)]

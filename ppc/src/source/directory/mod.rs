@@ -114,7 +114,11 @@ impl DirectorySource {
     }
 
     fn walk(&mut self, options: &SourceOptions, exclusions: &Exclusions) -> Result<()> {
-        let cannot_list = |error| Error::io("list", &self.input.path, error);
+        let cannot_list = |error: std::io::Error| {
+            Error::new(ErrorKind::Io, "cannot list the folder")
+                .at_path(&self.input.path)
+                .with_source(error)
+        };
         // A root that is a link is followed: the user named it. Links below are not.
         let root = std::fs::canonicalize(&self.input.path).map_err(cannot_list)?;
         // The walk passes over what it cannot list; nothing at all is an error.
@@ -154,9 +158,7 @@ impl DirectorySource {
                     }
                 }
                 Ok(entry) => total_bytes += self.take_entry(&root, &entry, map.as_mut()),
-                Err(error) => {
-                    self.report(Place::Whole, ProblemKind::Unreadable, error.to_string());
-                }
+                Err(error) => self.report_walk_error(&root, &error),
             }
         }
         for place in map.into_iter().flat_map(|map| map.keys.into_keys()) {
@@ -165,6 +167,22 @@ impl DirectorySource {
         self.files.sort_by(FoundFile::compare);
         self.progress.set_total_bytes(total_bytes);
         Ok(())
+    }
+
+    /// Reports what the walk could not go into, by its place.
+    fn report_walk_error(&mut self, root: &Path, error: &ignore::Error) {
+        let path = path_of(error).and_then(|path| path.strip_prefix(root).ok());
+        let place = path.map_or(Place::Whole, |path| Place::Path(path_bytes(path)));
+        // The whole message would say the path twice more.
+        let message = match error.io_error() {
+            Some(error) => {
+                let cause = error.get_ref().and_then(|wrapper| wrapper.source());
+                let cause = cause.map_or_else(|| error.to_string(), ToString::to_string);
+                format!("cannot list: {cause}")
+            }
+            None => error.to_string(),
+        };
+        self.report(place, ProblemKind::Unreadable, message);
     }
 
     /// Reports a file of the map that the walk did not meet, unless it was told not to.
@@ -284,6 +302,17 @@ impl Source for DirectorySource {
             each(item)?;
         }
         Ok(())
+    }
+}
+
+/// The path that an error of the walk is about, where it says.
+fn path_of(error: &ignore::Error) -> Option<&Path> {
+    match error {
+        ignore::Error::WithPath { path, .. } => Some(path),
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => {
+            path_of(err)
+        }
+        _ => None,
     }
 }
 
