@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use ppc_engine::vfs::PowerCut;
 use ppc_engine::{
-    BulkLoader, BulkOptions, BulkPhase, BulkReport, Counter, Db, Durability, ErrorKind, Keyspace,
+    BulkLoader, BulkOptions, BulkPhase, BulkProgress, BulkReport, CompactionReport, Counter, Db,
+    Durability, ErrorKind, Keyspace, KeyspaceOptions, TableOptions,
 };
 
 use support::*;
@@ -97,6 +98,84 @@ fn unsorted_input_is_written_twice_at_most() {
     // Nothing is left for background compaction to do.
     let levels = &db.stats().keyspaces[0].levels;
     assert!(levels.iter().take(6).all(|level| level.tables == 0));
+}
+
+/// Values of which any eight in the order of their keys are nearly the same.
+fn similar(number: u64) -> Bytes {
+    let unlike = (0..400).map(|at| {
+        let mixed = ((number / 8) * 1000 + at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 32) as u8
+    });
+    unlike.chain(number.to_be_bytes()).collect()
+}
+
+#[test]
+fn runs_take_no_more_bytes_than_the_tables_that_they_become() {
+    // They did: what is alike was not all in one run, and their blocks were as small as the tables'.
+    let vfs = SteeredVfs::new();
+    let (db, _) = open(db_options(&vfs));
+    let mut options = KeyspaceOptions::uniform(TableOptions::blocks(3, 4096));
+    options.table_bytes_target = 1 << 20;
+    let keyspace = db.keyspace("similar", options).unwrap();
+    let mut loader = loader(&db, 2 * MIB);
+    for number in shuffled(16384) {
+        loader.put(&keyspace, key(number), similar(number)).unwrap();
+    }
+    let report = loader.finish(&mut |_| {}).unwrap();
+    let [loaded] = &report.keyspaces[..] else {
+        panic!("one keyspace")
+    };
+    assert!(loaded.runs > 1 && loaded.merged, "{loaded:?}");
+    assert!(loaded.bytes_written <= loaded.bytes_merged, "{loaded:?}");
+    // What stays is written as the keyspace's options say.
+    assert_eq!(db.compact().unwrap(), CompactionReport::default());
+    let all = (0..16384).map(|number| (key(number), similar(number).to_vec()));
+    assert!(dump(&keyspace).into_iter().eq(all));
+}
+
+#[test]
+fn sorted_parts_that_come_in_another_order_are_written_once() {
+    let vfs = SteeredVfs::new();
+    let (db, keyspace) = open(db_options(&vfs));
+    let report = load(&db, &keyspace, (4096..8192).chain(0..4096));
+    let [loaded] = &report.keyspaces[..] else {
+        panic!("one keyspace")
+    };
+    assert_eq!((loaded.runs, loaded.merged, loaded.level), (2, false, 6));
+    assert_eq!(loaded.bytes_written, vfs.table_bytes());
+    assert!(dump(&keyspace).into_iter().eq(expected(0..8192)));
+}
+
+#[test]
+fn runs_that_a_stopped_merge_left_are_rewritten_by_compaction() {
+    let vfs = SteeredVfs::new();
+    let mut options = db_options(&vfs);
+    options.auto_compaction = false;
+    let (db, keyspace) = open(options);
+    let mut options = BulkOptions::default();
+    options.memory_bytes = MIB;
+    let cancel = options.cancel.clone();
+    let mut loader = db.bulk_loader(options).unwrap();
+    // From the back: the runs do not even overlap.
+    for number in (0..4096).rev() {
+        let value = Bytes::from(value(number, 1000));
+        loader.put(&keyspace, key(number), value).unwrap();
+    }
+    let stop_merge = &mut |progress: BulkProgress| {
+        if progress.phase == BulkPhase::Merge {
+            cancel.cancel();
+        }
+    };
+    let report = loader.finish(stop_merge).unwrap();
+    assert!(report.merge_failure.is_some() && report.keyspaces[0].runs > 2);
+    let left = tables_in_level(&db, 0);
+    assert!(left > 0);
+    assert!(dump(&keyspace).into_iter().eq(expected(0..4096)));
+    let done = db.compact().unwrap();
+    // None of them came to the last level as it was.
+    assert!(done.tables_read >= left, "{done:?}, {left} tables");
+    assert_eq!(tables_in_level(&db, 0), 0);
+    assert!(dump(&keyspace).into_iter().eq(expected(0..4096)));
 }
 
 #[test]

@@ -7,7 +7,6 @@ use crate::compaction::{Hold, LAST_LEVEL, Span, TableFactory};
 use crate::db::{Adoption, DbInner, Space};
 use crate::error::Result;
 use crate::manifest::{Edit, TableMeta, Version};
-use crate::options::KeyspaceOptions;
 use crate::types::{FileNumber, KeyRange, SeqNo};
 
 /// Tables that ascend without overlap: one pass of sorted entries.
@@ -30,6 +29,8 @@ pub(super) struct Load {
 pub(super) struct Adopted {
     pub(super) space: Arc<Space>,
     pub(super) level: usize,
+    /// The tables went to L0, to be merged.
+    pub(super) awaits_merge: bool,
     pub(super) tables: Vec<FileNumber>,
 }
 
@@ -64,12 +65,21 @@ pub(super) fn adopt(
         for load in &loads {
             let keyspace = state.keyspaces.get(&load.space.id);
             let keyspace = keyspace.ok_or_else(|| load.space.dropped_error())?;
-            let level = place(load, &keyspace.version, &keyspace.options, hold);
+            let spans = load.spans();
+            let awaits_merge = load.awaits_merge(&spans);
+            let level = match awaits_merge {
+                true => {
+                    hold.hold_tables(&load.space, load.numbers());
+                    0
+                }
+                false => place(load, &spans, &keyspace.version, hold),
+            };
             edits.extend(load.edits(level, first_seq));
             adopted.push(Adopted {
                 space: Arc::clone(&load.space),
                 level,
-                tables: load.tables().map(|table| table.number).collect(),
+                awaits_merge,
+                tables: load.numbers(),
             });
         }
         Ok(edits)
@@ -79,6 +89,7 @@ pub(super) fn adopt(
         space,
         level,
         tables,
+        ..
     } in &adopted
     {
         tracing::info!(
@@ -94,6 +105,23 @@ pub(super) fn adopt(
 impl Load {
     fn tables(&self) -> impl Iterator<Item = &TableMeta> {
         self.runs.iter().flat_map(|run| &run.tables)
+    }
+
+    fn numbers(&self) -> Vec<FileNumber> {
+        self.tables().map(|table| table.number).collect()
+    }
+
+    /// What each table reaches over, in key order.
+    fn spans(&self) -> Vec<Span> {
+        let mut spans: Vec<Span> = self.tables().map(Span::of).collect();
+        spans.sort_by(|a, b| a.start.cmp(&b.start));
+        spans
+    }
+
+    /// Whether the load's runs have to become one: they overlap, or were not written for good.
+    fn awaits_merge(&self, spans: &[Span]) -> bool {
+        let mut pairs = spans.iter().zip(spans.iter().skip(1));
+        self.tables().any(|table| table.provisional) || !pairs.all(|(a, b)| a.is_before(b))
     }
 
     /// The edits that add the tables to a level, each run newer than the one before.
@@ -116,30 +144,14 @@ impl Load {
     }
 }
 
-/// The level for a load's tables. One run goes to the deepest level such that neither it nor any
-/// above holds, or is about to receive, anything in the way of the tables. Several runs go to L0,
-/// to be merged; but where they do not overlap, and the merge would not change how they are
-/// written, they are as good as one.
-fn place(load: &Load, version: &Version, options: &KeyspaceOptions, hold: &Hold<'_>) -> usize {
-    let mut spans: Vec<Span> = load.tables().map(Span::of).collect();
-    spans.sort_by(|a, b| a.start.cmp(&b.start));
-    let disjoint = spans
-        .iter()
-        .zip(spans.iter().skip(1))
-        .all(|(a, b)| a.is_before(b));
-    let written_alike = options.levels.first() == options.levels.last();
-    if load.runs.len() > 1 && !(disjoint && written_alike) {
-        hold.hold_tables(
-            &load.space,
-            load.tables().map(|table| table.number).collect(),
-        );
-        return 0;
-    }
+/// The deepest level such that neither it nor any above holds, or is about to receive, anything in
+/// the way of the load's tables, which do not overlap.
+fn place(load: &Load, spans: &[Span], version: &Version, hold: &Hold<'_>) -> usize {
     let in_the_way = |level: &usize| {
         let mut ranges = spans.iter().map(Span::to_range);
         ranges.any(|range| !version.overlapping(*level, &range).is_empty())
     };
     let blocked = (0..=LAST_LEVEL).find(in_the_way);
     let deepest = blocked.map_or(LAST_LEVEL, |level| level.saturating_sub(1));
-    hold.hold_deepest(&load.space, deepest, &spans)
+    hold.hold_deepest(&load.space, deepest, spans)
 }

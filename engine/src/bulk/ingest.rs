@@ -188,6 +188,7 @@ impl Candidate {
             range_tombstones: 0,
             // Every sequence number is 0, and keys ascend: none is there twice.
             repeated_keys: Some(0),
+            provisional: false,
             smallest: properties.smallest.clone(),
             largest: properties.largest.clone(),
             largest_exclusive: false,

@@ -1,12 +1,14 @@
 //! The bulk loader: puts in any order, in bounded memory, straight into tables.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::adopt::{Load, Run, adopt};
 use super::merge::merge_runs;
+use super::spill::spill_options;
 use super::window::{Leaving, Window};
 use crate::cancel::CancelToken;
 use crate::compaction::{LAST_LEVEL, OpenTable, TableFactory};
@@ -15,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::manifest::TableMeta;
 use crate::options::TableOptions;
 use crate::stats::Counter;
-use crate::types::{EntryKind, KEY_BYTES_MAX, KeyspaceId, SeqNo, VALUE_BYTES_MAX};
+use crate::types::{EntryKind, KEY_BYTES_MAX, KeyRange, KeyspaceId, SeqNo, VALUE_BYTES_MAX};
 
 /// Options of one bulk load.
 #[derive(Debug, Clone)]
@@ -111,7 +113,8 @@ pub(super) type ProgressFn<'a> = &'a mut (dyn FnMut(BulkProgress) + Send);
 /// newer than everything written before `finish`.
 ///
 /// Sorted input is written once, in the final layout. Unsorted input is written twice: as sorted
-/// runs, then merged.
+/// runs, then merged. Runs have large blocks of their own, which take no more bytes than the final
+/// tables do.
 pub struct BulkLoader {
     options: BulkOptions,
     /// In the order of their first put.
@@ -257,10 +260,16 @@ impl BulkLoader {
         done
     }
 
-    /// What the layout of one table may hold back: of a quarter of the memory, its share. What is
-    /// left sorts the input.
-    fn layout_bytes_max(&self) -> usize {
-        self.options.memory_bytes / 4 / self.loads.len().max(1)
+    /// What each load has at its disposal.
+    fn share(&self) -> Share {
+        let memory_bytes = self.options.memory_bytes;
+        Share {
+            // What is left sorts the input.
+            layout_bytes_max: memory_bytes / 4 / self.loads.len().max(1),
+            // Keyspaces are merged one after the other.
+            merge_bytes: memory_bytes,
+            threads: self.db.inner().compression_pool().threads(),
+        }
     }
 
     /// Writes one entry of the fullest window; false if all are empty.
@@ -270,10 +279,8 @@ impl BulkLoader {
         let Some((index, _)) = fullest else {
             return Ok(false);
         };
-        let layout_bytes_max = self.layout_bytes_max();
-        let written = self.change(index, |load, factory| {
-            load.write_one(factory, layout_bytes_max)
-        })?;
+        let share = self.share();
+        let written = self.change(index, |load, factory| load.write_one(factory, share, false))?;
         Ok(written.is_some())
     }
 
@@ -286,10 +293,10 @@ impl BulkLoader {
             raw_bytes: 0,
             raw_bytes_total: total as u64,
         };
-        let layout_bytes_max = self.layout_bytes_max();
+        let share = self.share();
         for index in 0..self.loads.len() {
             let write_one = |load: &mut KeyspaceLoad, factory: &TableFactory| {
-                load.write_one(factory, layout_bytes_max)
+                load.write_one(factory, share, true)
             };
             while let Some(raw_bytes) = self.change(index, write_one)? {
                 self.options.cancel.check("the bulk load")?;
@@ -330,6 +337,16 @@ fn check_entry(key: &[u8], value: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// What the part of a load that goes to one keyspace may use.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    /// What the layout of a table may hold back.
+    layout_bytes_max: usize,
+    /// For merging its runs.
+    merge_bytes: usize,
+    threads: usize,
+}
+
 /// The part of a load that goes to one keyspace.
 struct KeyspaceLoad {
     space: Arc<Space>,
@@ -337,7 +354,10 @@ struct KeyspaceLoad {
     /// The table being written, and the number of its run.
     open: Option<OpenTable>,
     open_memory_bytes: usize,
-    run: u32,
+    /// None before the first.
+    run: Option<u32>,
+    /// The run being written will be merged: its tables are not for reading.
+    provisional: bool,
     runs: Vec<Run>,
 }
 
@@ -348,7 +368,8 @@ impl KeyspaceLoad {
             window: Window::default(),
             open: None,
             open_memory_bytes: 0,
-            run: 0,
+            run: None,
+            provisional: false,
             runs: Vec::new(),
         }
     }
@@ -357,32 +378,38 @@ impl KeyspaceLoad {
         self.window.memory_bytes() + self.open_memory_bytes
     }
 
-    /// Writes the window's next entry and tells its size; none if there is none. A table that is
-    /// begun for it holds back about `layout_bytes_max` bytes of values at most.
+    /// Writes the window's next entry and tells its size; none if there is none. `all_is_here` says
+    /// that there will be no more puts.
     fn write_one(
         &mut self,
         factory: &TableFactory,
-        layout_bytes_max: usize,
+        share: Share,
+        all_is_here: bool,
     ) -> Result<Option<u64>> {
         let Some(Leaving { run, key, value }) = self.window.pop() else {
             return Ok(None);
         };
         let options = self.space.options();
         let full = |open: &OpenTable| open.writer.raw_bytes() >= options.table_bytes_target;
-        if run != self.run || self.open.as_ref().is_some_and(full) {
+        if self.run != Some(run) {
             self.end_table(factory)?;
-            self.run = run;
+            self.provisional = self.expects_merge(&key, all_is_here);
+            self.run = Some(run);
+        } else if self.open.as_ref().is_some_and(full) {
+            self.end_table(factory)?;
         }
-        // A second run means that there will be a merge: only the first may end up as it is.
-        let level = if run == 0 { LAST_LEVEL } else { 0 };
         let open = match &mut self.open {
             Some(open) => open,
             none => {
-                let table_options = options.levels.get(level);
-                let table_options = table_options.cloned().unwrap_or_else(TableOptions::default);
+                let last = options.levels.get(LAST_LEVEL);
+                let mut table_options = last.cloned().unwrap_or_else(TableOptions::default);
+                if self.provisional {
+                    let (memory, runs) = (share.merge_bytes, self.runs.len());
+                    table_options = spill_options(&table_options, memory, share.threads, runs);
+                }
                 let mut table = factory.create(&self.space, &table_options)?;
                 table.writer.set_outside_history();
-                table.writer.limit_window(layout_bytes_max);
+                table.writer.limit_window(share.layout_bytes_max);
                 none.insert(table)
             }
         };
@@ -392,19 +419,36 @@ impl KeyspaceLoad {
         Ok(Some(raw_bytes))
     }
 
+    /// Whether the run that begins with `first` will be merged with others: its entries came in no
+    /// order, or lie among those of earlier runs.
+    fn expects_merge(&self, first: &[u8], all_is_here: bool) -> bool {
+        if self.run.is_none() && all_is_here {
+            // Everything fits the window, so there is no other run.
+            return false;
+        }
+        let last = self.window.largest().unwrap_or(first);
+        let range = KeyRange {
+            start: Bound::Included(first.to_vec()),
+            end: Bound::Included(last.to_vec()),
+        };
+        let mut earlier = self.runs.iter().flat_map(|run| &run.tables);
+        !self.window.run_is_in_order() || earlier.any(|table| table.overlaps(&range))
+    }
+
     /// Completes the table being written.
     fn end_table(&mut self, factory: &TableFactory) -> Result<()> {
-        let Some(open) = self.open.take() else {
+        let (Some(open), Some(run_number)) = (self.open.take(), self.run) else {
             return Ok(());
         };
         self.open_memory_bytes = 0;
-        let table = factory.finish(open)?;
+        let mut table = factory.finish(open)?;
+        table.provisional = self.provisional;
         let stats = factory.db().stats();
         stats.add(Counter::BulkTableBytesWritten, table.stored_bytes);
         match self.runs.last_mut() {
-            Some(run) if run.number == self.run => run.tables.push(table),
+            Some(run) if run.number == run_number => run.tables.push(table),
             _ => self.runs.push(Run {
-                number: self.run,
+                number: run_number,
                 tables: vec![table],
             }),
         }

@@ -1,4 +1,4 @@
-//! Makes one run of the several that unsorted input fell into, by a compaction that goes as deep as
+//! Makes one run, written for good, of those that unsorted input fell into, by a compaction that goes as deep as
 //! is reasonable at once.
 
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ use crate::manifest::Version;
 use crate::options::KeyspaceOptions;
 use crate::types::FileNumber;
 
-/// Merges what was adopted to L0 as several runs. A failure ends it, and is noted in the report.
+/// Merges what was adopted to L0 for that. A failure ends it, and is noted in the report.
 pub(super) fn merge_runs(
     db: &Arc<DbInner>,
     hold: &Hold<'_>,
@@ -31,13 +31,7 @@ pub(super) fn merge_runs(
     let unmerged: Vec<(usize, &Adopted)> = adopted
         .iter()
         .enumerate()
-        .filter(|(index, adopted)| {
-            let runs = report
-                .keyspaces
-                .get(*index)
-                .map_or(0, |keyspace| keyspace.runs);
-            adopted.level == 0 && runs > 1
-        })
+        .filter(|(_, adopted)| adopted.awaits_merge)
         .collect();
     let raw_bytes = unmerged
         .iter()

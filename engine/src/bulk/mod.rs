@@ -3,6 +3,8 @@
 //!
 //! ```text
 //! window     sorts puts into runs (replacement selection)           (pure)
+//!   arrival    do they come in order?                               (pure)
+//! spill      how runs are written that will be merged               (pure)
 //! loader     BulkLoader: windows, and the tables that runs become
 //! adopt      takes finished tables into the tree with one manifest edit
 //! merge      makes one run of several, straight to a deep level
@@ -15,10 +17,12 @@
 //! load shadows an earlier one.
 
 mod adopt;
+mod arrival;
 mod external;
 mod ingest;
 mod loader;
 mod merge;
+mod spill;
 mod window;
 
 pub use external::{ExternalTable, ExternalTableWriter};

@@ -11,6 +11,8 @@ use std::collections::btree_map::Entry;
 
 use bytes::Bytes;
 
+use super::arrival::Arrival;
+
 /// What an entry costs beyond its key and value: its share of a tree node, the handles of key and
 /// value, and what the allocator rounds up.
 const ENTRY_OVERHEAD_BYTES: usize = 128;
@@ -25,6 +27,10 @@ pub(super) struct Window {
     run: u32,
     /// The last key that left for it.
     last: Option<Box<[u8]>>,
+    /// How the entries arrive of the first run of which none has left.
+    arrival: Arrival,
+    /// Whether those of the run being written arrived in order, until it began.
+    in_order: bool,
 }
 
 /// An entry that leaves the window for the run it belongs to.
@@ -40,6 +46,9 @@ impl Window {
     pub(super) fn insert(&mut self, key: &[u8], value: Bytes) -> bool {
         let too_late = self.last.as_deref().is_some_and(|last| key <= last);
         let run = if too_late { self.run + 1 } else { self.run };
+        if too_late || self.last.is_none() {
+            self.arrival.note(key);
+        }
         let value_len = value.len();
         match self.entries.entry((run, key.into())) {
             Entry::Vacant(vacant) => {
@@ -59,6 +68,9 @@ impl Window {
     pub(super) fn pop(&mut self) -> Option<Leaving> {
         let ((run, key), value) = self.entries.pop_first()?;
         self.memory_bytes -= key.len() + value.len() + ENTRY_OVERHEAD_BYTES;
+        if run != self.run || self.last.is_none() {
+            self.in_order = std::mem::take(&mut self.arrival).is_in_order();
+        }
         self.run = run;
         match &mut self.last {
             // Most keys fit the buffer of the one before; a box of the same length is reused.
@@ -66,6 +78,18 @@ impl Window {
             last => *last = Some(key.clone()),
         }
         Some(Leaving { run, key, value })
+    }
+
+    /// Whether the entries of the run being written that were in the window when it began had come in
+    /// the order of their keys, or nearly.
+    pub(super) fn run_is_in_order(&self) -> bool {
+        self.in_order
+    }
+
+    /// The largest key held.
+    pub(super) fn largest(&self) -> Option<&[u8]> {
+        let ((_, key), _) = self.entries.last_key_value()?;
+        Some(key)
     }
 
     /// Bytes held, about.

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::executor::{Outcome, run_plan};
 use super::merge::Watch;
-use super::picker::{Picker, TABLE_SIZE_TOLERANCE, may_hold_garbage};
+use super::picker::{Picker, TABLE_SIZE_TOLERANCE, gains_by_rewrite};
 use super::plan::{Busy, Input, Plan, Reason};
 use super::targets::LAST_LEVEL;
 use super::ticket::{Choice, Ticket};
@@ -300,7 +300,7 @@ impl<'a> Pass<'a> {
     }
 
     fn is_worth_a_rewrite(&self, table: &TableMeta) -> bool {
-        table.number < self.first_new && (self.rewrite_all || may_hold_garbage(table))
+        table.number < self.first_new && (self.rewrite_all || gains_by_rewrite(table))
     }
 
     fn is_worth_doing(&self, portion: &[Arc<TableMeta>]) -> bool {

@@ -253,10 +253,11 @@ impl Picker<'_> {
         written_alike
             && plan.inputs.iter().all(|Input { level: from, table }| {
                 let as_wanted = match plan.reason {
-                    Reason::Manual => !may_hold_garbage(table) && table.raw_bytes <= raw_bytes_max,
+                    Reason::Manual => !gains_by_rewrite(table) && table.raw_bytes <= raw_bytes_max,
                     _ => table.tombstones == 0 && table.range_tombstones == 0,
                 };
                 *from == level
+                    && !table.provisional
                     && (as_wanted || output_level != LAST_LEVEL)
                     && grandparent_bytes(table) <= bytes_max
             })
@@ -339,15 +340,15 @@ impl Picker<'_> {
     }
 }
 
-/// Whether a table that overlaps no other may hold what a rewrite would drop: deletes, or versions
-/// of a key that a newer one hides. Where nobody counted those, entries that share one sequence
-/// number have keys of their own.
-pub(crate) fn may_hold_garbage(table: &TableMeta) -> bool {
+/// Whether a table that overlaps no other gains by a rewrite: it may hold deletes, or versions of a
+/// key that a newer one hides, or was not written for good. Where nobody counted versions, entries
+/// that share one sequence number have keys of their own.
+pub(crate) fn gains_by_rewrite(table: &TableMeta) -> bool {
     let repeated = match table.repeated_keys {
         Some(count) => count > 0,
         None => table.seq_min != table.seq_max,
     };
-    table.tombstones > 0 || table.range_tombstones > 0 || repeated
+    table.tombstones > 0 || table.range_tombstones > 0 || repeated || table.provisional
 }
 
 fn young_count(plan: &Plan) -> usize {

@@ -3,7 +3,8 @@
 //! A tree is written one level a line, `L1 7:c-f:100`: table 7 holds `c` to `f` in 100 stored
 //! bytes and 100 entries. `c-f)` ends before `f`; `c-` never ends; `!30` adds tombstones, `~1` a
 //! range tombstone, `@50` sets the largest sequence number (default: the table's number), `=` makes
-//! it the smallest too, as in a bulk load; `%0` says that no key is there twice; a trailing `*` marks a table that a running job holds.
+//! it the smallest too, as in a bulk load; `%0` says that no key is there twice, `^` that it was written for
+//! a merge; a trailing `*` marks a table that a running job holds.
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ pub(crate) fn table(text: &str) -> TableMeta {
         tombstones: 0,
         range_tombstones: 0,
         repeated_keys: None,
+        provisional: false,
         smallest: smallest.as_bytes().to_vec(),
         largest: largest.trim_end_matches(')').as_bytes().to_vec(),
         largest_exclusive: largest.ends_with(')'),
@@ -43,6 +45,7 @@ pub(crate) fn table(text: &str) -> TableMeta {
             "!" => meta.tombstones = number(value),
             "~" => meta.range_tombstones = number(value) as u32,
             "%" => meta.repeated_keys = Some(number(value)),
+            "^" => meta.provisional = true,
             "=" => meta.seq_min = meta.seq_max,
             "@" => meta.seq_max = SeqNo(number(value)),
             _ => panic!("unknown flag {flag}"),

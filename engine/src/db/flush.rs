@@ -145,6 +145,7 @@ pub(crate) fn table_meta(summary: TableSummary, number: FileNumber) -> TableMeta
         tombstones: summary.tombstones,
         range_tombstones: summary.range_tombstones,
         repeated_keys: summary.repeated_keys,
+        provisional: false,
         smallest: summary.smallest,
         largest: summary.largest,
         largest_exclusive: summary.largest_exclusive,

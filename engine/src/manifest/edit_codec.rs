@@ -15,7 +15,9 @@
 //!     8  next keyspace id   id v
 //!     9  last sequence      seq v
 //!    10  store id           id 8
-//!   128  more of the table   repeated_keys v; right behind the edit that adds it
+//!        right behind the edit that adds a table, more of it:
+//!   128  repeated keys       count v
+//!   129  provisional
 //! ```
 //!
 //! `v` is a varint, `bytes` a varint length and that many bytes. Tags from 128 on may be skipped by
@@ -43,8 +45,9 @@ const TAG_NEXT_KEYSPACE: u8 = 8;
 const TAG_LAST_SEQ: u8 = 9;
 const TAG_STORE_ID: u8 = 10;
 const TAG_SKIPPABLE_MIN: u8 = 128;
-/// What was found worth knowing of a table later: a build that does not know it does without.
-const TAG_MORE_OF_TABLE: u8 = 128;
+// What was found worth knowing of a table later: a build that does not know it does without.
+const TAG_REPEATED_KEYS: u8 = 128;
+const TAG_PROVISIONAL: u8 = 129;
 
 const FLAG_LARGEST_EXCLUSIVE: u8 = 1;
 const FLAG_UNBOUNDED_END: u8 = 2;
@@ -58,13 +61,8 @@ pub(super) fn encode_edits<'a>(edits: impl IntoIterator<Item = &'a Edit>) -> Vec
         let tag = put_body(&mut body, edit);
         out.push(tag);
         put_bytes(&mut out, &body);
-        if let Edit::AddTable { table, .. } = edit
-            && let Some(repeated_keys) = table.repeated_keys
-        {
-            body.clear();
-            put_varint(&mut body, repeated_keys);
-            out.push(TAG_MORE_OF_TABLE);
-            put_bytes(&mut out, &body);
+        if let Edit::AddTable { table, .. } = edit {
+            put_more_of_table(&mut out, table);
         }
     }
     out
@@ -81,8 +79,8 @@ pub(super) fn decode_edits(
     while !cursor.is_empty() {
         let tag = cursor.u8("edit tag")?;
         let mut body = Cursor::new(cursor.bytes("edit")?);
-        if tag == TAG_MORE_OF_TABLE {
-            take_more_of_table(&mut body, before.as_mut())?;
+        if let TAG_REPEATED_KEYS | TAG_PROVISIONAL = tag {
+            take_more_of_table(tag, &mut body, before.as_mut())?;
             continue;
         }
         if let Some(edit) = take_body(tag, &mut body)? {
@@ -95,15 +93,31 @@ pub(super) fn decode_edits(
     before.map_or(Ok(()), |last| on_edit(&last))
 }
 
-fn take_more_of_table(body: &mut Cursor<'_>, before: Option<&mut Edit>) -> Result<()> {
+fn put_more_of_table(out: &mut Vec<u8>, table: &TableMeta) {
+    if let Some(repeated_keys) = table.repeated_keys {
+        let mut body = Vec::new();
+        put_varint(&mut body, repeated_keys);
+        out.push(TAG_REPEATED_KEYS);
+        put_bytes(out, &body);
+    }
+    if table.provisional {
+        out.push(TAG_PROVISIONAL);
+        put_bytes(out, &[]);
+    }
+}
+
+fn take_more_of_table(tag: u8, body: &mut Cursor<'_>, before: Option<&mut Edit>) -> Result<()> {
     let Some(Edit::AddTable { table, .. }) = before else {
         return Err(Error::corruption(
             "manifest edit tells more of a table where none was added",
         ));
     };
-    // What later builds append is theirs to read.
-    Arc::make_mut(table).repeated_keys = Some(body.varint("repeated keys")?);
-    Ok(())
+    let table = Arc::make_mut(table);
+    match tag {
+        TAG_REPEATED_KEYS => table.repeated_keys = Some(body.varint("repeated keys")?),
+        _ => table.provisional = true,
+    }
+    body.finish("edit")
 }
 
 fn put_body(out: &mut Vec<u8>, edit: &Edit) -> u8 {
@@ -251,6 +265,7 @@ fn take_table(body: &mut Cursor<'_>) -> Result<TableMeta> {
         tombstones,
         range_tombstones,
         repeated_keys: None,
+        provisional: false,
         largest_exclusive: flags & FLAG_LARGEST_EXCLUSIVE != 0,
         unbounded_end: flags & FLAG_UNBOUNDED_END != 0,
         smallest: body.bytes("smallest key")?.to_vec(),

@@ -28,6 +28,7 @@ fn table(number: u64, key: u64) -> TableMeta {
         entries: 10,
         tombstones: 1,
         range_tombstones: 0,
+        provisional: number.is_multiple_of(3),
         repeated_keys: number.is_multiple_of(2).then_some(number),
         smallest: key.to_be_bytes().to_vec(),
         largest: key.to_be_bytes().to_vec(),

@@ -32,6 +32,8 @@ pub(crate) struct TableMeta {
     /// Entries of a key that a newer entry of the table has too. None where its writer did not
     /// count them.
     pub(crate) repeated_keys: Option<u64>,
+    /// Written for a merge that has yet to come, not for reading: no level wants it as it is.
+    pub(crate) provisional: bool,
     pub(crate) smallest: Vec<u8>,
     pub(crate) largest: Vec<u8>,
     /// `largest` itself is not in the table: it is the end of a range tombstone.

@@ -227,6 +227,7 @@ mod tests {
                 tombstones: 0,
                 range_tombstones: 0,
                 repeated_keys: None,
+                provisional: false,
                 smallest: table[0].key.clone(),
                 largest: table[end - 1].key.clone(),
                 largest_exclusive: false,

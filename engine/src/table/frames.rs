@@ -20,8 +20,9 @@ use crate::codec::{CompressionPool, Dictionary, EncodedFrame, FrameCodec, Job, t
 use crate::error::{Error, Result};
 use crate::options::{Compression, Layout, TableOptions};
 
-/// Raw bytes that may be on their way for each thread, beyond one frame each.
-const IN_FLIGHT_BYTES_PER_THREAD: usize = 1 << 20;
+/// Raw bytes that may be on their way for each thread: as much as a frame takes, within these bounds.
+/// A longer frame goes alone.
+const IN_FLIGHT_BYTES_PER_THREAD: std::ops::RangeInclusive<usize> = 1 << 20..=8 << 20;
 
 /// Bytes of samples for each byte of dictionary.
 const SAMPLE_FACTOR: usize = 100;
@@ -131,7 +132,8 @@ impl FrameWriter {
         // Its followers share a base, but nobody else may hold it any more.
         let base_len = frame.base.as_ref().map_or(0, |base| base.bytes.len());
         let len = frame.bytes.len() + base_len;
-        let budget = self.pool.threads() * IN_FLIGHT_BYTES_PER_THREAD;
+        let (least, most) = IN_FLIGHT_BYTES_PER_THREAD.into_inner();
+        let budget = self.pool.threads() * len.clamp(least, most);
         while !self.ring.jobs.is_empty() && self.ring.bytes + len > budget {
             self.write_oldest()?;
         }

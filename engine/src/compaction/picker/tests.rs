@@ -99,6 +99,13 @@ fn a_move_must_not_bring_another_layout_to_the_last_level() {
 }
 
 #[test]
+fn a_run_that_was_to_be_merged_is_not_moved() {
+    // A bulk load whose merge was stopped leaves tables that are not written as any level's are.
+    let tree = tree("L0 4:g-h:100:= 3:e-f:100:= 2:c-d:100:= 1:a-b:100:=:^");
+    assert_eq!(tree.picked(), "young-tables: L0 1 merge to L6");
+}
+
+#[test]
 fn an_l0_table_never_passes_an_older_one_that_has_to_stay() {
     // Table 2 is held; 5 and 6 overlap it, so their entries must stay above its own. Table 4
     // overlaps only 5, which is newer, and may go.

@@ -101,7 +101,7 @@ fn any_table() -> impl Strategy<Value = TableMeta> {
         any::<Vec<u8>>(),
         any::<bool>(),
         any::<bool>(),
-        any::<Option<u64>>(),
+        any::<(Option<u64>, bool)>(),
     );
     (any_file_number(), any::<u64>(), counts, keys, seqs).prop_map(
         |(number, id, counts, keys, seqs)| TableMeta {
@@ -112,7 +112,8 @@ fn any_table() -> impl Strategy<Value = TableMeta> {
             entries: counts.2,
             tombstones: counts.3,
             range_tombstones: counts.4,
-            repeated_keys: keys.4,
+            repeated_keys: keys.4.0,
+            provisional: keys.4.1,
             smallest: keys.0,
             largest: keys.1,
             largest_exclusive: keys.2,
@@ -193,22 +194,23 @@ proptest! {
 
 #[test]
 fn a_table_that_an_earlier_build_added_has_no_count_of_repeated_keys() {
-    let add = |repeated_keys| Edit::AddTable {
+    let add = |repeated_keys, provisional| Edit::AddTable {
         keyspace: KeyspaceId(1),
         level: 0,
         table: Arc::new(TableMeta {
             repeated_keys,
+            provisional,
             ..crate::compaction::testing::table("7:a-b")
         }),
     };
-    let before = encode_edits(&[add(None)]);
-    let now = encode_edits(&[add(Some(3))]);
-    // What was added is an edit of its own that an earlier build skips.
-    assert_eq!(now, [&before[..], &[128, 1, 3]].concat());
-    assert_eq!(decode(&before).unwrap(), [add(None)]);
+    let before = encode_edits(&[add(None, false)]);
+    let now = encode_edits(&[add(Some(3), true)]);
+    // What was added are edits of their own that an earlier build skips.
+    assert_eq!(now, [&before[..], &[128, 1, 3, 129, 0]].concat());
+    assert_eq!(decode(&before).unwrap(), [add(None, false)]);
     // Later builds may have more to say.
-    let later = [&before[..], &[128, 3, 3, 9, 9]].concat();
-    assert_eq!(decode(&later).unwrap(), [add(Some(3))]);
+    let later = [&before[..], &[200, 1, 1, 128, 1, 3]].concat();
+    assert_eq!(decode(&later).unwrap(), [add(Some(3), false)]);
     let astray = [&encode_edits(&[Edit::NextKeyspace(3)])[..], &[128, 1, 3]].concat();
     assert_eq!(decode(&astray).unwrap_err().kind(), ErrorKind::Corruption);
 }
