@@ -2,7 +2,8 @@
 //!
 //! Conventions that every command keeps: the store comes first; results go to standard output,
 //! progress, notices and the one error line to standard error; `--json` makes both readable to
-//! machines; sizes are written as in [`size`]; exit codes are those of [`failure`].
+//! machines, a document a line: on standard error an object whose one member is called `error`,
+//! `notice`, `problem` or `progress`; sizes are written as in [`size`]; exit codes are those of [`failure`].
 
 mod failure;
 mod ids;
@@ -83,7 +84,8 @@ pub(crate) struct Cli {
 /// What every command understands.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Global {
-    /// Print results, and the error if there is one, as JSON: one document a line
+    /// Print results as JSON, one document a line, and on standard error the error, notices,
+    /// problems and progress likewise
     #[arg(long, global = true, display_order = 100)]
     json: bool,
     /// Print no progress
@@ -123,6 +125,9 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => return refuse_usage(&error),
     };
     let global = cli.global;
+    if global.json {
+        output::say_json();
+    }
     let mut out = Output::new(global.json);
     let outcome = run(cli, &mut out);
     // What was found before a failure is still worth having.

@@ -2,9 +2,11 @@
 
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ppc_store::Error;
 use serde::Serialize;
+use serde_json::json;
 
 use super::failure::Failure;
 
@@ -74,8 +76,30 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
+/// Whether a machine reads standard error.
+static SAYS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// From here on all that is said on standard error is JSON, one document a line.
+pub(crate) fn say_json() {
+    SAYS_JSON.store(true, Ordering::Relaxed);
+}
+
+/// Whether [`say_json`] was called.
+pub(crate) fn says_json() -> bool {
+    SAYS_JSON.load(Ordering::Relaxed)
+}
+
+/// Writes one JSON document to standard error.
+pub(crate) fn say_document(document: &serde_json::Value) {
+    // Nobody to tell if standard error is gone.
+    let _ = writeln!(std::io::stderr().lock(), "{document}");
+}
+
 /// Says something on standard error, on one line.
 pub(crate) fn notice(text: &str) {
+    if says_json() {
+        return say_document(&json!({ "notice": text }));
+    }
     // Nobody to tell if standard error is gone.
     let _ = writeln!(std::io::stderr().lock(), "ppc: {}", one_line(text));
 }

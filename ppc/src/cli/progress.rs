@@ -1,5 +1,6 @@
 //! Progress on standard error: a bar with bytes, rate and time left on a terminal, a plain line
-//! every few seconds elsewhere, nothing when asked to be quiet. Problems of single items are
+//! every few seconds elsewhere, a JSON document where `--json` asks for it, nothing when asked to be
+//! quiet. Problems of single items are
 //! printed between, the first ones of each kind.
 
 use std::collections::HashMap;
@@ -15,7 +16,7 @@ use ppc_store::{Error, Result};
 use serde_json::json;
 
 use super::interrupt;
-use super::output::{notice, stderr_is_terminal, stderr_takes_colour};
+use super::output::{notice, say_document, says_json, stderr_is_terminal, stderr_takes_colour};
 use super::size::{ByteSize, duration, grouped};
 
 /// Time between two plain lines.
@@ -54,7 +55,7 @@ impl Watcher {
         interrupt::graceful();
         let display = if quiet {
             Display::Quiet
-        } else if stderr_is_terminal() {
+        } else if stderr_is_terminal() && !says_json() {
             Display::Bar(ProgressBar::with_draw_target(
                 None,
                 ProgressDrawTarget::stderr(),
@@ -126,18 +127,24 @@ impl Observer for Watcher {
 
     fn problem(&self, problem: &Problem) {
         let mut state = self.state();
+        let document = json!({
+            "kind": problem.kind.name(),
+            "origin": problem.origin,
+            "message": problem.message,
+        });
         if let Some(log) = &mut state.problem_log {
-            let line = json!({
-                "kind": problem.kind.name(),
-                "origin": problem.origin,
-                "message": problem.message,
-            });
+            let line = &document;
             // A full disk shows up at the flush in `finish`.
             let _ = writeln!(log, "{line}");
         }
         let count = state.problems.entry(problem.kind).or_default();
         *count += 1;
-        if *count <= PROBLEMS_PRINTED_MAX {
+        if *count > PROBLEMS_PRINTED_MAX {
+            return;
+        }
+        if says_json() {
+            say_document(&json!({ "problem": document }));
+        } else {
             state.say(&format!("{}: {}", problem.origin, problem.message));
         }
     }
@@ -180,6 +187,9 @@ impl State {
             Display::Lines { last } => {
                 if last.elapsed() >= PLAIN_INTERVAL {
                     *last = Instant::now();
+                    if says_json() {
+                        return say_document(&document(progress, self.phase_start.elapsed()));
+                    }
                     let line = plain_line(progress, self.phase_start.elapsed());
                     let _ = writeln!(std::io::stderr().lock(), "{line}");
                 }
@@ -230,6 +240,17 @@ fn counted(progress: &Progress) -> String {
         _ => "files",
     };
     format!("{} {what}", grouped(progress.files))
+}
+
+/// A plain line, for machines.
+fn document(progress: &Progress, elapsed: Duration) -> serde_json::Value {
+    json!({ "progress": {
+        "phase": progress.phase.name(),
+        "files": progress.files,
+        "bytes": progress.bytes,
+        "bytes_total": progress.bytes_total,
+        "seconds": elapsed.as_secs_f64(),
+    } })
 }
 
 fn plain_line(progress: &Progress, elapsed: Duration) -> String {

@@ -162,6 +162,15 @@ fn what_is_no_file_is_named_and_never_waited_for() {
     let report = crate::support::succeed_json(args([&"import", &scene.store(), &folder]));
     assert_eq!(report["files_stored"], 1);
     assert_eq!(report["problems"]["not-a-file"], 5);
+    // What is said of them is for machines where the result is.
+    let output = run(args([&"import", &scene.store(), &folder, &"--json"]));
+    let said = String::from_utf8(output.stderr).unwrap();
+    let said: Vec<serde_json::Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(said.len(), 5);
+    assert!(said.iter().all(|it| it["problem"]["kind"] == "not-a-file"));
     for special in [&pipe, std::path::Path::new("/dev/zero")] {
         let line = fail(1, args([&"import", &scene.store(), &special]));
         assert!(line.contains("neither a file nor a directory"), "{line}");
