@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 
 use crate::error::Result;
+use crate::table::StoredValue;
 use crate::types::{EntryKind, SeqNo};
 
 /// An entry's key as it stands in a memtable or table.
@@ -50,6 +51,10 @@ pub(crate) trait InternalIterator: Send {
     fn value(&self) -> Result<Bytes>;
     /// The length of the value; reads no frame.
     fn value_len(&self) -> usize;
+    /// Where the value lies, if in a frame of a table; reads no frame.
+    fn stored_value(&self) -> Option<StoredValue> {
+        None
+    }
 }
 
 /// Deletes every entry of the keys in `start..end` that is older than `seq`.

@@ -385,8 +385,8 @@ impl TableOptions {
 pub struct KeyspaceOptions {
     /// How tables are written, by tree level: L0 first, the last level last.
     pub levels: [TableOptions; LEVEL_COUNT],
-    /// Raw bytes (keys and values) at which a table is closed. From 4 KiB to 16 GiB. Default
-    /// 256 MiB.
+    /// Raw bytes (keys and values) at which a table is closed. A clustered table grows by up to half
+    /// beyond, as long as merges copy its frames. From 4 KiB to 16 GiB. Default 256 MiB.
     pub table_bytes_target: u64,
     /// Stored bytes that the first sorted level in use may hold. At least 4 KiB. Default 256 MiB.
     pub base_level_bytes: u64,

@@ -102,6 +102,14 @@ enum State {
 }
 
 impl Job {
+    /// Work that was done elsewhere, to keep its place among other jobs.
+    pub(crate) fn done(frame: EncodedFrame) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State::Done(Ok(frame))),
+            done: Condvar::new(),
+        })
+    }
+
     /// Does the work unless someone else does or did. Says whether it did.
     pub(crate) fn run(&self) -> bool {
         let work = {

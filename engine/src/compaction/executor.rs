@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::merge::{Merge, Watch};
-use super::output::TableFactory;
+use super::output::{Encoding, TableFactory, Written};
 use super::plan::{Input, Plan};
 use super::stripes::Stripes;
 use super::ticket::Ticket;
@@ -22,6 +22,7 @@ pub(crate) struct Outcome {
     pub(crate) tables_moved: u64,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
+    pub(crate) encoding: Encoding,
 }
 
 impl Outcome {
@@ -32,6 +33,7 @@ impl Outcome {
         self.tables_moved += other.tables_moved;
         self.bytes_read += other.bytes_read;
         self.bytes_written += other.bytes_written;
+        self.encoding.add(other.encoding);
     }
 }
 
@@ -61,6 +63,8 @@ pub(crate) fn run_plan(
         tables_written = outcome.tables_written,
         bytes_read = outcome.bytes_read,
         bytes_written = outcome.bytes_written,
+        frame_bytes_copied = outcome.encoding.frame_bytes_copied,
+        value_bytes_encoded = outcome.encoding.value_bytes_encoded,
         threads = ticket.threads(),
         micros = begun.elapsed().as_micros(),
         "compacted"
@@ -108,13 +112,17 @@ fn rewrite_tables(db: &Arc<DbInner>, ticket: &Ticket<'_>, watch: &dyn Watch) -> 
         threads: ticket.threads(),
         watch,
     };
-    let written = merge.run()?;
+    let Written {
+        tables: written,
+        encoding,
+    } = merge.run()?;
     let outcome = Outcome {
         tables_read: plan.inputs.len() as u64,
         tables_written: written.len() as u64,
         tables_moved: 0,
         bytes_read: plan.stored_bytes(),
         bytes_written: written.iter().map(|table| table.stored_bytes).sum(),
+        encoding,
     };
     if !written.is_empty() {
         factory.sync_dir()?;
@@ -125,6 +133,15 @@ fn rewrite_tables(db: &Arc<DbInner>, ticket: &Ticket<'_>, watch: &dyn Watch) -> 
     stats.add(Counter::Compactions, 1);
     stats.add(Counter::CompactionBytesRead, outcome.bytes_read);
     stats.add(Counter::CompactionBytesWritten, outcome.bytes_written);
+    stats.add(Counter::CompactionFramesCopied, encoding.frames_copied);
+    stats.add(
+        Counter::CompactionFrameBytesCopied,
+        encoding.frame_bytes_copied,
+    );
+    stats.add(
+        Counter::CompactionValueBytesEncoded,
+        encoding.value_bytes_encoded,
+    );
     Ok(outcome)
 }
 

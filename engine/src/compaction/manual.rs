@@ -32,8 +32,8 @@ const PORTION_TABLES_MAX: u64 = 8;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct CompactOptions {
-    /// Rewrite every table in the range, also where nothing can be dropped: to apply changed
-    /// options to what is there.
+    /// Rewrite every table in the range, also where nothing can be dropped, and encode every value
+    /// anew: to apply changed options to what is there.
     pub rewrite_all: bool,
     /// Stops the compaction between or within its steps. Steps that are complete stay done.
     pub cancel: CancelToken,
@@ -65,6 +65,10 @@ pub struct CompactionReport {
     pub bytes_read: u64,
     /// Stored bytes of the tables written.
     pub bytes_written: u64,
+    /// Of them, bytes of frames that were copied as they were stored.
+    pub frame_bytes_copied: u64,
+    /// Raw bytes of the values that were compressed anew; those in key blocks are not among them.
+    pub value_bytes_encoded: u64,
 }
 
 impl From<Outcome> for CompactionReport {
@@ -75,6 +79,8 @@ impl From<Outcome> for CompactionReport {
             tables_moved: outcome.tables_moved,
             bytes_read: outcome.bytes_read,
             bytes_written: outcome.bytes_written,
+            frame_bytes_copied: outcome.encoding.frame_bytes_copied,
+            value_bytes_encoded: outcome.encoding.value_bytes_encoded,
         }
     }
 }
@@ -230,7 +236,7 @@ impl<'a> Pass<'a> {
         }
         while self.level < LAST_LEVEL {
             if let Some(table) = self.next_table(version) {
-                return Choice::Run(picker.plan_down(Reason::Manual, self.level, &table));
+                return Choice::Run(picker.plan_down(self.reason(), self.level, &table));
             }
             self.level += 1;
             self.done_to = None;
@@ -239,7 +245,7 @@ impl<'a> Pass<'a> {
     }
 
     fn choose_young(&self, picker: &Picker<'_>) -> Choice {
-        let mut plans = picker.young_plans(Reason::Manual).into_iter();
+        let mut plans = picker.young_plans(self.reason()).into_iter();
         let wanted = plans.find(|plan| {
             let mut inputs = plan.inputs.iter();
             inputs.any(|input| self.young.contains(&input.table.number))
@@ -292,11 +298,19 @@ impl<'a> Pass<'a> {
             table,
         });
         Choice::Run(Plan {
-            reason: Reason::Manual,
+            reason: self.reason(),
             inputs: inputs.collect(),
             output_level: LAST_LEVEL,
             trivial_move: false,
         })
+    }
+
+    fn reason(&self) -> Reason {
+        if self.rewrite_all {
+            Reason::Rewrite
+        } else {
+            Reason::Manual
+        }
     }
 
     fn is_worth_a_rewrite(&self, table: &TableMeta) -> bool {

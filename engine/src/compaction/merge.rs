@@ -2,11 +2,13 @@
 //! writes files, and changes nothing that others see.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::output::{OutputRules, Outputs, TableFactory};
-use super::plan::{Input, Plan};
+use super::cuts::Anchor;
+use super::output::{OutputRules, Outputs, TableFactory, Written};
+use super::plan::{Input, Plan, Reason};
 use super::range_deletes::RangeDeletes;
 use super::span::Span;
 use super::split::{Slice, slices};
@@ -17,9 +19,9 @@ use crate::db::{DbInner, Space, TableOpener};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::InternalIterator;
 use crate::manifest::{TableMeta, Version};
-use crate::options::KeyspaceOptions;
+use crate::options::{KeyspaceOptions, Layout};
 use crate::read::{LevelIter, MergingIter, TableRun};
-use crate::types::SeqNo;
+use crate::types::{KeyRange, SeqNo};
 
 /// Entries and raw bytes between two reports of progress.
 const ENTRIES_PER_REPORT: u64 = 256;
@@ -49,9 +51,10 @@ pub(crate) trait Watch: Sync {
 }
 
 impl Merge<'_> {
-    /// Writes the output tables, in key order. Their directory is not synced.
-    pub(crate) fn run(&self) -> Result<Vec<TableMeta>> {
+    /// Writes the output tables. Their directory is not synced.
+    pub(crate) fn run(&self) -> Result<Written> {
         let deletes = self.range_deletes()?;
+        let anchors = self.anchors()?;
         let rules = OutputRules {
             space: self.space,
             version: self.version,
@@ -59,17 +62,18 @@ impl Merge<'_> {
             level: self.plan.output_level,
             stripes: self.stripes,
             deletes: &deletes,
+            anchors: &anchors,
         };
-        let slices = self.slices()?;
+        let slices = self.slices(&anchors)?;
         let (first, others) = match slices.split_first() {
             Some((first, [])) => return self.run_slice(&rules, first),
             Some(split) => split,
-            None => return Ok(Vec::new()),
+            None => return Ok(Written::default()),
         };
         // A slice that fails stops the others: their work would be thrown away.
         let failed = Failed::default();
         let run = |slice| failed.note(self.run_slice_beside(&rules, slice, &failed));
-        let results: Vec<Result<Vec<TableMeta>>> = std::thread::scope(|scope| {
+        let results: Vec<Result<Written>> = std::thread::scope(|scope| {
             let spawn = |slice| {
                 let thread = std::thread::Builder::new().name("ppc-compact-slice".to_owned());
                 thread.spawn_scoped(scope, move || run(slice))
@@ -98,8 +102,51 @@ impl Merge<'_> {
         Ok(RangeDeletes::new(tombstones, self.stripes))
     }
 
-    /// Cuts the work into slices, each worth at least a table.
-    fn slices(&self) -> Result<Vec<Slice>> {
+    /// The tables of the output level that outputs may continue, by key.
+    fn anchors(&self) -> Result<Vec<Anchor>> {
+        let level = self.plan.output_level;
+        let Some(options) = self.options.levels.get(level) else {
+            return Ok(Vec::new());
+        };
+        let is_clustered = matches!(options.layout, Layout::Clustered(_));
+        if !is_clustered || self.plan.reason == Reason::Rewrite {
+            return Ok(Vec::new());
+        }
+        let mut anchors = Vec::new();
+        for Input { table, .. } in self.plan.inputs.iter().filter(|it| it.level == level) {
+            if self.db.table(table)?.can_be_continued(options) {
+                anchors.push(Anchor {
+                    smallest: table.smallest.clone(),
+                    largest: table.largest.clone(),
+                    raw_bytes: table.raw_bytes + self.raw_bytes_above(table)?,
+                });
+            }
+        }
+        anchors.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+        Ok(anchors)
+    }
+
+    /// About how many raw bytes the inputs of other levels have between a table's first and last key.
+    fn raw_bytes_above(&self, under: &TableMeta) -> Result<u64> {
+        let range = KeyRange {
+            start: Bound::Included(under.smallest.clone()),
+            end: Bound::Included(under.largest.clone()),
+        };
+        let mut raw_bytes = 0;
+        for Input { level, table } in &self.plan.inputs {
+            if *level != self.plan.output_level && Span::of(table).overlaps(&Span::of(under)) {
+                let reader = self.db.table(table)?;
+                let stored = reader.approximate_bytes(&range, self.db.iter_context(false))?;
+                let raw = u128::from(stored) * u128::from(table.raw_bytes)
+                    / u128::from(table.stored_bytes.max(1));
+                raw_bytes += u64::try_from(raw).unwrap_or(u64::MAX).min(table.raw_bytes);
+            }
+        }
+        Ok(raw_bytes)
+    }
+
+    /// Cuts the work into slices, each worth at least a table, and no anchor in two.
+    fn slices(&self, anchors: &[Anchor]) -> Result<Vec<Slice>> {
         let worth = self.plan.stored_bytes() / self.options.table_bytes_target.max(1);
         let count = self
             .threads
@@ -116,6 +163,7 @@ impl Merge<'_> {
             candidates.extend(reader.sample_keys(count)?);
             readers.push(reader);
         }
+        candidates.retain(|key| !anchors.iter().any(|anchor| anchor.is_cut_before(key)));
         slices(candidates, count, |range| {
             let bytes = readers
                 .iter()
@@ -124,7 +172,7 @@ impl Merge<'_> {
         })
     }
 
-    fn run_slice(&self, rules: &OutputRules<'_>, slice: &Slice) -> Result<Vec<TableMeta>> {
+    fn run_slice(&self, rules: &OutputRules<'_>, slice: &Slice) -> Result<Written> {
         self.run_slice_beside(rules, slice, &Failed::default())
     }
 
@@ -133,7 +181,7 @@ impl Merge<'_> {
         rules: &OutputRules<'_>,
         slice: &Slice,
         failed: &Failed,
-    ) -> Result<Vec<TableMeta>> {
+    ) -> Result<Written> {
         let table_options = self.options.levels.get(self.plan.output_level);
         let table_options = table_options
             .ok_or_else(|| Error::invalid_input("there is no such level to compact to"))?;
@@ -152,7 +200,17 @@ impl Merge<'_> {
             deeper,
             last_level,
         );
-        let mut outputs = Outputs::new(self.factory, rules, table_options, slice);
+        let mut carried_bytes = 0;
+        let mut carried = |bytes: u64| {
+            failed.check()?;
+            self.watch.check()?;
+            carried_bytes += bytes;
+            if carried_bytes >= BYTES_PER_REPORT {
+                self.watch.advance(0, std::mem::take(&mut carried_bytes));
+            }
+            Ok(())
+        };
+        let mut outputs = Outputs::new(self.factory, rules, table_options, slice, &mut carried);
         let (mut reported, mut raw_bytes) = (0, 0);
         loop {
             failed.check()?;
@@ -161,9 +219,16 @@ impl Merge<'_> {
                 Step::End => break,
                 Step::Underway => {}
                 Step::Survivor => {
-                    let value = survivors.value()?;
-                    raw_bytes += (survivors.key().len() + value.len()) as u64;
-                    outputs.add(survivors.key(), survivors.seq(), survivors.kind(), value)?;
+                    let (key, seq) = (survivors.key(), survivors.seq());
+                    raw_bytes += key.len() as u64;
+                    let stored = survivors.stored_value();
+                    if let Some(stored) = stored.filter(|it| outputs.takes_stored(it)) {
+                        outputs.add_stored(key, seq, &stored)?;
+                    } else {
+                        let value = survivors.value()?;
+                        raw_bytes += value.len() as u64;
+                        outputs.add(key, seq, survivors.kind(), value)?;
+                    }
                 }
             }
             let met = survivors.met() - reported;
@@ -173,7 +238,9 @@ impl Merge<'_> {
             }
         }
         self.watch.advance(survivors.met() - reported, raw_bytes);
-        outputs.finish()
+        let written = outputs.finish()?;
+        self.watch.advance(0, carried_bytes);
+        Ok(written)
     }
 
     /// One cursor for each run of tables that share no key: L0 tables are chained as far as they
@@ -212,12 +279,15 @@ fn failed_to_start(error: std::io::Error) -> Error {
 }
 
 /// The tables of all slices in order, or the error that began the failure.
-fn collect(results: Vec<Result<Vec<TableMeta>>>) -> Result<Vec<TableMeta>> {
-    let mut tables = Vec::new();
+fn collect(results: Vec<Result<Written>>) -> Result<Written> {
+    let mut all = Written::default();
     let mut first_error: Option<Error> = None;
     for result in results {
         match result {
-            Ok(written) => tables.extend(written),
+            Ok(written) => {
+                all.tables.extend(written.tables);
+                all.encoding.add(written.encoding);
+            }
             Err(error) => {
                 // A slice that was stopped by another's failure says only that it was stopped.
                 let replaces = first_error
@@ -229,7 +299,7 @@ fn collect(results: Vec<Result<Vec<TableMeta>>>) -> Result<Vec<TableMeta>> {
             }
         }
     }
-    first_error.map_or(Ok(tables), Err)
+    first_error.map_or(Ok(all), Err)
 }
 
 /// Whether some slice of a job failed.

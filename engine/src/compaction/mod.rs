@@ -14,12 +14,14 @@
 //!   survivors    which entries stay                               (pure)
 //!   stripes      which versions some reader can tell apart        (pure)
 //!   range_deletes  what range tombstones delete                   (pure)
-//!   output       where one table ends and the next begins
+//!   cuts         where one table ends and the next begins           (pure)
+//!   output       the tables that are written
 //! manual         compactions that a caller asks for
 //! weight         what range tombstones cover in deeper levels
 //! ```
 
 mod callbacks;
+mod cuts;
 mod executor;
 mod manual;
 mod merge;

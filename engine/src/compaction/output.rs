@@ -1,4 +1,4 @@
-//! The tables that a job writes: where one ends and the next begins, and that none is left behind
+//! The tables that a job writes, what they keep of its inputs' frames, and that none is left behind
 //! if the job fails.
 //!
 //! Outputs of one slice share its keys between them: the first begins where the slice does, the
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::cuts::{Anchor, Cuts};
 use super::picker::GRANDPARENT_TABLES_MAX;
 use super::range_deletes::RangeDeletes;
 use super::split::Slice;
@@ -22,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::iter::RangeTombstone;
 use crate::manifest::{TableMeta, Version};
 use crate::options::{KeyspaceOptions, TableOptions};
-use crate::table::TableWriter;
+use crate::table::{StoredValue, TableWriter};
 use crate::types::{EntryKind, FileNumber, KeyRange, SeqNo};
 
 /// Makes table files, and removes those it made when it is dropped before they were adopted.
@@ -139,6 +140,36 @@ pub(crate) struct OutputRules<'a> {
     pub(crate) level: usize,
     pub(crate) stripes: &'a Stripes,
     pub(crate) deletes: &'a RangeDeletes,
+    /// Tables that outputs may continue, by key.
+    pub(crate) anchors: &'a [Anchor],
+}
+
+/// What a job wrote, and how.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// In key order.
+    pub(crate) tables: Vec<TableMeta>,
+    pub(crate) encoding: Encoding,
+}
+
+/// How the values of a job's outputs came to be stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Encoding {
+    /// Frames copied as they were stored.
+    pub(crate) frames_copied: u64,
+    /// Their stored bytes.
+    pub(crate) frame_bytes_copied: u64,
+    /// Raw bytes of values in other frames.
+    pub(crate) value_bytes_encoded: u64,
+}
+
+impl Encoding {
+    /// Adds another's.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.frames_copied += other.frames_copied;
+        self.frame_bytes_copied += other.frame_bytes_copied;
+        self.value_bytes_encoded += other.value_bytes_encoded;
+    }
 }
 
 impl OutputRules<'_> {
@@ -165,7 +196,10 @@ pub(crate) struct Outputs<'a> {
     open: Option<OpenTable>,
     last_key: Vec<u8>,
     grandparents: Grandparents<'a>,
-    finished: Vec<TableMeta>,
+    cuts: Cuts<'a>,
+    /// Told of raw bytes of values that are carried over; an error ends the work.
+    progress: &'a mut dyn FnMut(u64) -> Result<()>,
+    written: Written,
 }
 
 impl<'a> Outputs<'a> {
@@ -174,7 +208,9 @@ impl<'a> Outputs<'a> {
         rules: &'a OutputRules<'a>,
         table_options: &'a TableOptions,
         slice: &'a Slice,
+        progress: &'a mut dyn FnMut(u64) -> Result<()>,
     ) -> Self {
+        let anchors = anchors_from(rules.anchors, slice.start.as_deref());
         Self {
             factory,
             rules,
@@ -184,7 +220,9 @@ impl<'a> Outputs<'a> {
             open: None,
             last_key: Vec::new(),
             grandparents: Grandparents::new(rules.version.level(rules.level + 1)),
-            finished: Vec::new(),
+            cuts: Cuts::new(rules.options.table_bytes_target, anchors),
+            progress,
+            written: Written::default(),
         }
     }
 
@@ -196,35 +234,54 @@ impl<'a> Outputs<'a> {
         kind: EntryKind,
         value: Bytes,
     ) -> Result<()> {
+        self.table_for(key)?.writer.add(key, seq, kind, value)
+    }
+
+    /// As [`Outputs::add`], of a put whose value lies in a frame of an input.
+    pub(crate) fn add_stored(&mut self, key: &[u8], seq: SeqNo, value: &StoredValue) -> Result<()> {
+        let table = self.table_for(key)?;
+        table.writer.add_stored(key, seq, value)
+    }
+
+    /// Whether the value of an input's frame may be named by its place.
+    pub(crate) fn takes_stored(&self, value: &StoredValue) -> bool {
+        !self.rules.anchors.is_empty()
+            && value.place.len > self.table_options.inline_value_bytes_max
+    }
+
+    /// The table that `key`, the next one, goes to.
+    fn table_for(&mut self, key: &[u8]) -> Result<&mut OpenTable> {
         let crossed = self.grandparents.advance_to(key);
-        if let Some(open) = &self.open
-            && key != self.last_key.as_slice()
-        {
+        if self.open.is_none() || key != self.last_key.as_slice() {
             let target = self.rules.options.table_bytes_target;
             let crossed_max = target.saturating_mul(GRANDPARENT_TABLES_MAX);
-            if open.writer.raw_bytes() >= target || crossed > crossed_max {
+            let raw_bytes = self.open.as_ref().map_or(0, |open| open.writer.raw_bytes());
+            let ends = self.cuts.ends_before(key, raw_bytes) || crossed > crossed_max;
+            if ends && self.open.is_some() {
                 self.close(Some(key))?;
                 self.share_start = Some(key.to_vec());
             }
+            self.last_key.clear();
+            self.last_key.extend_from_slice(key);
         }
-        let open = match &mut self.open {
-            Some(open) => open,
+        match &mut self.open {
+            Some(open) => Ok(open),
             none => {
                 self.grandparents.crossed = 0;
-                let table = self.factory.create(self.rules.space, self.table_options)?;
-                none.insert(table)
+                let mut table = self.factory.create(self.rules.space, self.table_options)?;
+                if !self.rules.anchors.is_empty() {
+                    let context = self.factory.db().iter_context(false);
+                    table.writer.carry_values(context);
+                }
+                Ok(none.insert(table))
             }
-        };
-        open.writer.add(key, seq, kind, value)?;
-        self.last_key.clear();
-        self.last_key.extend_from_slice(key);
-        Ok(())
+        }
     }
 
     /// Completes the last table and tells what was written.
-    pub(crate) fn finish(mut self) -> Result<Vec<TableMeta>> {
+    pub(crate) fn finish(mut self) -> Result<Written> {
         self.close(self.slice.end.as_deref())?;
-        Ok(self.finished)
+        Ok(self.written)
     }
 
     /// Completes the open table with the range tombstones of its share, which ends at `share_end`.
@@ -243,9 +300,22 @@ impl<'a> Outputs<'a> {
         for tombstone in tombstones {
             table.writer.add_range_tombstone(tombstone)?;
         }
-        self.finished.push(self.factory.finish(table)?);
+        let kept = table.writer.carry_over(self.progress)?;
+        self.written.encoding.add(Encoding {
+            frames_copied: kept.frames,
+            frame_bytes_copied: kept.stored_bytes,
+            value_bytes_encoded: table.writer.framed_value_bytes() - kept.raw_bytes,
+        });
+        self.written.tables.push(self.factory.finish(table)?);
         Ok(())
     }
+}
+
+/// The anchors that begin at or after `start`. Slices cut none in two.
+fn anchors_from<'a>(anchors: &'a [Anchor], start: Option<&[u8]>) -> &'a [Anchor] {
+    let before = |anchor: &Anchor| start.is_some_and(|start| anchor.smallest.as_slice() < start);
+    let first = anchors.partition_point(before);
+    anchors.get(first..).unwrap_or_default()
 }
 
 /// How much of the level below the output level lies under the open table.

@@ -253,7 +253,9 @@ impl Picker<'_> {
         written_alike
             && plan.inputs.iter().all(|Input { level: from, table }| {
                 let as_wanted = match plan.reason {
-                    Reason::Manual => !gains_by_rewrite(table) && table.raw_bytes <= raw_bytes_max,
+                    Reason::Manual | Reason::Rewrite => {
+                        !gains_by_rewrite(table) && table.raw_bytes <= raw_bytes_max
+                    }
                     _ => table.tombstones == 0 && table.range_tombstones == 0,
                 };
                 *from == level

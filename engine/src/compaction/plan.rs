@@ -19,6 +19,8 @@ pub(crate) enum Reason {
     Tombstones,
     /// The caller asked.
     Manual,
+    /// The caller asked for everything to be encoded anew.
+    Rewrite,
     /// The runs of a bulk load become one.
     BulkMerge,
 }
@@ -31,6 +33,7 @@ impl Reason {
             Self::LevelBytes => "level-bytes",
             Self::Tombstones => "tombstones",
             Self::Manual => "manual",
+            Self::Rewrite => "rewrite",
             Self::BulkMerge => "bulk-merge",
         }
     }

@@ -11,6 +11,7 @@ use super::range_deletes::{RangeDeleteCursor, RangeDeletes};
 use super::stripes::Stripes;
 use crate::error::Result;
 use crate::iter::InternalIterator;
+use crate::table::StoredValue;
 use crate::types::{EntryKind, SeqNo};
 
 /// Which deeper data a compaction must respect.
@@ -155,6 +156,14 @@ impl<'a, I: InternalIterator, D: Deeper> Survivors<'a, I, D> {
         match self.kind {
             EntryKind::Put => self.input.value(),
             EntryKind::Delete => Ok(Bytes::new()),
+        }
+    }
+
+    /// Where the survivor's value lies, if in a frame of a table; decodes nothing.
+    pub(crate) fn stored_value(&self) -> Option<StoredValue> {
+        match self.kind {
+            EntryKind::Put => self.input.stored_value(),
+            EntryKind::Delete => None,
         }
     }
 

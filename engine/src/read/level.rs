@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::error::Result;
 use crate::iter::{EntryKey, InternalIterator};
 use crate::manifest::{TableMeta, Version};
+use crate::table::StoredValue;
 use crate::types::SeqNo;
 
 /// Makes cursors over tables; the database's table cache, with whatever a reader asked for.
@@ -175,6 +176,10 @@ impl InternalIterator for LevelIter {
 
     fn value_len(&self) -> usize {
         self.cursor().value_len()
+    }
+
+    fn stored_value(&self) -> Option<StoredValue> {
+        self.cursor().stored_value()
     }
 }
 

@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use crate::error::Result;
 use crate::iter::{EntryKey, InternalIterator, compare};
+use crate::table::StoredValue;
 use crate::types::SeqNo;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,6 +191,10 @@ impl InternalIterator for MergingIter {
 
     fn value_len(&self) -> usize {
         self.top().value_len()
+    }
+
+    fn stored_value(&self) -> Option<StoredValue> {
+        self.top().stored_value()
     }
 }
 

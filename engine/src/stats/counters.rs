@@ -58,6 +58,12 @@ pub enum Counter {
     CompactionBytesRead,
     /// Stored bytes of tables written by compactions.
     CompactionBytesWritten,
+    /// Frames that compactions copied as they were stored.
+    CompactionFramesCopied,
+    /// Stored bytes of those frames.
+    CompactionFrameBytesCopied,
+    /// Raw bytes of values that compactions gave to compression: those in no copied frame.
+    CompactionValueBytesEncoded,
     /// Tables moved down a level without a rewrite.
     TrivialMoves,
     /// Compactions that rewrote tables.
@@ -95,6 +101,9 @@ impl Counter {
         Self::BulkTableBytesWritten,
         Self::CompactionBytesRead,
         Self::CompactionBytesWritten,
+        Self::CompactionFramesCopied,
+        Self::CompactionFrameBytesCopied,
+        Self::CompactionValueBytesEncoded,
         Self::TrivialMoves,
         Self::Compactions,
         Self::Flushes,
@@ -128,6 +137,9 @@ impl Counter {
             Self::BulkTableBytesWritten => "bulk_table_bytes_written",
             Self::CompactionBytesRead => "compaction_bytes_read",
             Self::CompactionBytesWritten => "compaction_bytes_written",
+            Self::CompactionFramesCopied => "compaction_frames_copied",
+            Self::CompactionFrameBytesCopied => "compaction_frame_bytes_copied",
+            Self::CompactionValueBytesEncoded => "compaction_value_bytes_encoded",
             Self::TrivialMoves => "trivial_moves",
             Self::Compactions => "compactions",
             Self::Flushes => "flushes",

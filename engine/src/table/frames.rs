@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::layout::{FrameSink, RawFrame};
 use super::output::Output;
-use super::unit::{UnitCodec, UnitKind};
+use super::unit::{BASE_ORDINAL_BYTES, UnitCodec, UnitKind};
 use crate::codec::{CompressionPool, Dictionary, EncodedFrame, FrameCodec, Job, train};
 use crate::error::{Error, Result};
 use crate::options::{Compression, Layout, TableOptions};
@@ -49,6 +49,15 @@ struct Sampling {
     held: Vec<RawFrame>,
     bytes: usize,
     dictionary_bytes: usize,
+}
+
+/// A frame that another table stored.
+pub(crate) struct StoredFrame<'a> {
+    pub(crate) codec: UnitCodec,
+    pub(crate) raw_len: u32,
+    /// The ordinal of its base in this table.
+    pub(crate) base: Option<u32>,
+    pub(crate) compressed: &'a [u8],
 }
 
 /// Frames on their way, oldest first, with their raw lengths.
@@ -126,6 +135,32 @@ impl FrameWriter {
     pub(crate) fn memory_bytes(&self) -> usize {
         let sampled = self.sampling.as_ref().map_or(0, |sampling| sampling.bytes);
         self.ring.bytes + sampled + self.starts.capacity() * 8
+    }
+
+    /// Takes the next frame as another table stored it, and returns its ordinal. Its base, if it has
+    /// one, was taken before; if it needs a dictionary, it is the one this table has.
+    pub(crate) fn push_stored(&mut self, frame: StoredFrame<'_>) -> Result<u32> {
+        let ordinal = self.next_ordinal()?;
+        let frame = EncodedFrame {
+            codec: frame.codec,
+            stored: with_base_named(frame.base, frame.compressed).into(),
+            raw_len: frame.raw_len,
+        };
+        if self.ring.jobs.is_empty() {
+            self.write(&frame)?;
+        } else {
+            let len = frame.stored.len();
+            self.ring.push(Job::done(frame), len);
+        }
+        Ok(ordinal)
+    }
+
+    fn next_ordinal(&mut self) -> Result<u32> {
+        let ordinal = self.pushed;
+        self.pushed = ordinal
+            .checked_add(1)
+            .ok_or_else(|| Error::limit("table exceeds 2^32 frames"))?;
+        Ok(ordinal)
     }
 
     fn submit(&mut self, frame: RawFrame) -> Result<()> {
@@ -210,12 +245,19 @@ impl FrameWriter {
     }
 }
 
+/// Stored bytes of a frame that names `base`, if it has one.
+fn with_base_named(base: Option<u32>, compressed: &[u8]) -> Vec<u8> {
+    let mut stored = Vec::with_capacity(BASE_ORDINAL_BYTES + compressed.len());
+    if let Some(base) = base {
+        stored.extend_from_slice(&base.to_le_bytes());
+    }
+    stored.extend_from_slice(compressed);
+    stored
+}
+
 impl FrameSink for FrameWriter {
     fn push(&mut self, frame: RawFrame) -> Result<u32> {
-        let ordinal = self.pushed;
-        self.pushed = ordinal
-            .checked_add(1)
-            .ok_or_else(|| Error::limit("table exceeds 2^32 frames"))?;
+        let ordinal = self.next_ordinal()?;
         match &mut self.sampling {
             Some(sampling) => {
                 sampling.bytes += frame.bytes.len();

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::bases::HeldBases;
+use super::carry::StoredValue;
 use super::context::{IterContext, ReadContext};
 use super::key_block::{FramePlace, KeyBlock, StoredPlace, Walk};
 use super::reader::TableReader;
@@ -270,7 +271,8 @@ impl TableIter {
         self.stand(walk)
     }
 
-    fn framed_value(&self, place: FramePlace) -> Result<Bytes> {
+    /// The value at `place` of the table; the cursor need not stand on it, nor anywhere.
+    pub(super) fn framed_value(&self, place: FramePlace) -> Result<Bytes> {
         if let Some((ordinal, frame)) = &*self.frame.borrow()
             && *ordinal == place.frame
         {
@@ -405,6 +407,13 @@ impl InternalIterator for TableIter {
             }
             EntryPlace::Frame(place) => self.framed_value(*place),
         }
+    }
+
+    fn stored_value(&self) -> Option<StoredValue> {
+        Some(StoredValue {
+            place: self.frame_place()?,
+            table: Arc::clone(&self.table),
+        })
     }
 
     fn value_len(&self) -> usize {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! writer ── layout ── frames ── output          reader ── values ── chain · iter
+//!   ├ carry: frames of other tables, copied
 //!   └ spool · key_block · key_index · filter · directory · properties · tombstones
 //!                    └ unit · footer
 //! ```
@@ -11,6 +12,7 @@
 mod bases;
 #[cfg(any(test, feature = "benching"))]
 pub(crate) mod benching;
+mod carry;
 mod chain;
 mod context;
 mod directory;
@@ -39,6 +41,7 @@ mod weight;
 mod writer;
 
 pub(crate) use bases::HeldBases;
+pub(crate) use carry::StoredValue;
 pub(crate) use chain::BASES_MAX;
 pub(crate) use context::{IterContext, ReadContext};
 pub(crate) use filter::key_hash;

@@ -60,6 +60,9 @@ pub struct TableProperties {
     pub dictionary_bytes: u64,
     /// Frames that are decoded with the help of a base.
     pub follower_frames: u64,
+    /// Bytes of the values that lie in frames and were never planned together with all others: those
+    /// that merges added while they copied the rest.
+    pub unplanned_value_bytes: u64,
     /// Smallest key of the entries; empty if there are none.
     pub smallest: Vec<u8>,
     /// Largest key of the entries.
@@ -99,6 +102,7 @@ impl Default for TableProperties {
             filter_bytes: 0,
             dictionary_bytes: 0,
             follower_frames: 0,
+            unplanned_value_bytes: 0,
             smallest: Vec::new(),
             largest: Vec::new(),
             seq_min: SeqNo::ZERO,
@@ -124,7 +128,7 @@ const TAG_COUNTS: u64 = 4;
 
 impl TableProperties {
     /// The numbers, in the order of their tags.
-    fn counts(&mut self) -> [&mut u64; 16] {
+    fn counts(&mut self) -> [&mut u64; 17] {
         [
             &mut self.entries,
             &mut self.tombstones,
@@ -142,6 +146,7 @@ impl TableProperties {
             &mut self.seq_min.0,
             &mut self.seq_max.0,
             &mut self.follower_frames,
+            &mut self.unplanned_value_bytes,
         ]
     }
 

@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::carry::{Carry, FramesKept, Progress, StoredValue};
+use super::context::IterContext;
 use super::directory::encode_directory;
 use super::filter::{build_filter, key_hash};
 use super::footer::{FOOTER_BYTES, Footer, SectionTable};
@@ -70,6 +72,8 @@ pub(crate) struct TableWriter {
     options: TableOptions,
     frames: FrameWriter,
     layout: LayoutWriter,
+    /// Where values may come from other tables.
+    carry: Option<Box<Carry>>,
     spool: KeySpool,
     hashes: Vec<u64>,
     tombstones: Vec<RangeTombstone>,
@@ -90,6 +94,7 @@ impl TableWriter {
         Ok(Self {
             frames: FrameWriter::new(output, options, pool),
             layout: LayoutWriter::new(options),
+            carry: None,
             spool: KeySpool::default(),
             hashes: Vec::new(),
             tombstones: Vec::new(),
@@ -108,6 +113,11 @@ impl TableWriter {
     /// Holds back no more than about this many bytes of values at a time, whatever the layout would.
     pub(crate) fn limit_window(&mut self, bytes: usize) {
         self.layout.limit_window(bytes);
+    }
+
+    /// Allows [`TableWriter::add_stored`]. Before the first entry.
+    pub(crate) fn carry_values(&mut self, context: IterContext) {
+        self.carry = Some(Box::new(Carry::new(context)));
     }
 
     /// Notes in the table whose it is, for a salvage that has no manifest to ask.
@@ -131,7 +141,60 @@ impl TableWriter {
         kind: EntryKind,
         value: Bytes,
     ) -> Result<()> {
-        self.check_entry(key, seq, &value)?;
+        self.note_entry(key, seq, value.len())?;
+        if kind == EntryKind::Delete {
+            self.properties.tombstones += 1;
+            self.spool.push(key, seq, kind, SpooledValue::Inline(&[]));
+        } else if self.is_inline(value.len()) {
+            self.properties.inline_value_bytes += value.len() as u64;
+            self.spool
+                .push(key, seq, kind, SpooledValue::Inline(&value));
+        } else {
+            self.spool.push(key, seq, kind, SpooledValue::Placed);
+            self.layout.add(value, &mut self.frames)?;
+            if let Some(carry) = &mut self.carry {
+                carry.was_given()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the next entry, a put whose value lies in a frame of another table. It is decoded when
+    /// [`TableWriter::carry_over`] is called, if at all.
+    pub(crate) fn add_stored(&mut self, key: &[u8], seq: SeqNo, value: &StoredValue) -> Result<()> {
+        let Some(carry) = &mut self.carry else {
+            return Err(Error::invalid_input("the table takes no values of others"));
+        };
+        carry.push(value)?;
+        self.note_entry(key, seq, value.place.len as usize)?;
+        self.spool
+            .push(key, seq, EntryKind::Put, SpooledValue::Placed);
+        Ok(())
+    }
+
+    /// Whether a value of this length sits in the key block.
+    pub(crate) fn is_inline(&self, value_bytes: usize) -> bool {
+        value_bytes <= self.options.inline_value_bytes_max as usize
+    }
+
+    /// Writes the values that lie in frames of other tables, once all entries were added. `progress`
+    /// is told of their raw bytes. Says which frames were copied.
+    pub(crate) fn carry_over(&mut self, progress: Progress<'_>) -> Result<FramesKept> {
+        let Some(carry) = &mut self.carry else {
+            return Ok(FramesKept::default());
+        };
+        let kept = carry.write(&mut self.layout, &mut self.frames, &self.options, progress)?;
+        self.properties.unplanned_value_bytes += kept.unplanned_bytes;
+        Ok(kept)
+    }
+
+    /// Bytes of the values added that lie in frames.
+    pub(crate) fn framed_value_bytes(&self) -> u64 {
+        self.properties.raw_value_bytes - self.properties.inline_value_bytes
+    }
+
+    fn note_entry(&mut self, key: &[u8], seq: SeqNo, value_bytes: usize) -> Result<()> {
+        self.check_entry(key, seq, value_bytes)?;
         let repeated = self.spool.last().is_some_and(|(last, _)| last == key);
         self.repeated_keys += u64::from(repeated);
         if !repeated && self.options.filter != FilterPolicy::None {
@@ -143,24 +206,13 @@ impl TableWriter {
         }
         properties.entries += 1;
         properties.raw_key_bytes += key.len() as u64;
-        properties.raw_value_bytes += value.len() as u64;
+        properties.raw_value_bytes += value_bytes as u64;
         properties.seq_min = properties.seq_min.min(seq);
         properties.seq_max = properties.seq_max.max(seq);
-        if kind == EntryKind::Delete {
-            properties.tombstones += 1;
-            self.spool.push(key, seq, kind, SpooledValue::Inline(&[]));
-        } else if value.len() <= self.options.inline_value_bytes_max as usize {
-            properties.inline_value_bytes += value.len() as u64;
-            self.spool
-                .push(key, seq, kind, SpooledValue::Inline(&value));
-        } else {
-            self.spool.push(key, seq, kind, SpooledValue::Placed);
-            self.layout.add(value, &mut self.frames)?;
-        }
         Ok(())
     }
 
-    fn check_entry(&self, key: &[u8], seq: SeqNo, value: &[u8]) -> Result<()> {
+    fn check_entry(&self, key: &[u8], seq: SeqNo, value_bytes: usize) -> Result<()> {
         if let Some((last, last_seq)) = self.spool.last()
             && compare(last, last_seq, key, seq) != Ordering::Less
         {
@@ -177,10 +229,9 @@ impl TableWriter {
                 key.len()
             )));
         }
-        if value.len() > VALUE_BYTES_MAX {
+        if value_bytes > VALUE_BYTES_MAX {
             return Err(Error::limit(format!(
-                "value of {} bytes exceeds {VALUE_BYTES_MAX}",
-                value.len()
+                "value of {value_bytes} bytes exceeds {VALUE_BYTES_MAX}"
             )));
         }
         if seq > SeqNo::MAX {
@@ -218,12 +269,17 @@ impl TableWriter {
         self.spool.memory_bytes()
             + self.hashes.capacity() * 8
             + self.layout.memory_bytes()
+            + self.carry.as_ref().map_or(0, |carry| carry.memory_bytes())
             + self.frames.memory_bytes()
     }
 
     /// Completes the file and syncs it. Its directory is the caller's to sync.
     pub(crate) fn finish(mut self) -> Result<TableSummary> {
-        let places = self.layout.finish(&mut self.frames)?;
+        self.carry_over(&mut |_| Ok(()))?;
+        let mut places = self.layout.finish(&mut self.frames)?;
+        if let Some(carry) = self.carry {
+            places = carry.places(&places)?;
+        }
         let area = self.frames.finish()?;
         if let Some((last, _)) = self.spool.last() {
             self.properties.largest = last.to_vec();

@@ -120,6 +120,19 @@ pub fn setups() -> Vec<Setup> {
                 table.dictionary_bytes = 256;
             });
         }),
+        with("clusters that grow by little", |options, keyspace| {
+            options.l0_compaction_trigger = 1;
+            options.background_threads = 2;
+            keyspace.table_bytes_target = 64 << 10;
+            let mut cluster = ClusterOptions::default();
+            cluster.window_bytes = 16 << 10;
+            cluster.shared_frame_bytes = 256;
+            cluster.saved_bytes_per_1000_decoded = 0;
+            if let Some(last) = keyspace.levels.last_mut() {
+                last.layout = Layout::Clustered(cluster);
+                last.dictionary_bytes = 256;
+            }
+        }),
         with("compacts by hand only", |options, _| {
             options.auto_compaction = false;
             options.memtable_bytes = 2 << 10;

@@ -117,7 +117,7 @@ fn a_clean_last_level_is_left_alone() {
     let clean = "L6 1:a-b:100:= 2:c-d:100:@0:= 3:e-f:100:=";
     assert!(steps(clean).is_empty());
     let rewritten = Steps::new(clean).run(&KeyRange::all(), true);
-    assert_eq!(rewritten, ["manual: L6 1 2 3 merge to L6"]);
+    assert_eq!(rewritten, ["rewrite: L6 1 2 3 merge to L6"]);
 }
 
 #[test]

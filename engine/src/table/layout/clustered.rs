@@ -53,6 +53,11 @@ impl ClusteredWriter {
         self.window_bytes_max = self.window_bytes_max.min(bytes);
     }
 
+    /// The table has its dictionary, or shall have none.
+    pub(crate) fn train_no_dictionary(&mut self) {
+        self.dictionary_bytes = 0;
+    }
+
     pub(crate) fn add(&mut self, value: &[u8], sink: &mut dyn FrameSink) -> Result<()> {
         let len = u32::try_from(value.len()).map_err(|_| Error::limit("value exceeds 4 GiB"))?;
         let bytes = value.len() + VALUE_BYTES;

@@ -79,6 +79,14 @@ impl LayoutWriter {
         }
     }
 
+    /// The table has its dictionary, or shall have none: trains no other.
+    pub(crate) fn train_no_dictionary(&mut self) {
+        match self {
+            Self::Blocks(_) => {}
+            Self::Clustered(clustered) => clustered.train_no_dictionary(),
+        }
+    }
+
     /// Takes the next value in key order.
     pub(crate) fn add(&mut self, value: Bytes, sink: &mut dyn FrameSink) -> Result<()> {
         match self {

@@ -1,5 +1,6 @@
 //! Tables against a model, and against every damaged byte.
 
+mod carry;
 mod clustered;
 mod corruption;
 mod inventory;
