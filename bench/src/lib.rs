@@ -5,6 +5,7 @@ pub mod corpus;
 pub mod experiments;
 pub mod gate;
 pub mod measure;
+pub mod merges;
 pub mod paper_figures;
 pub mod peers;
 pub mod report;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use ppc_bench::experiments;
 use ppc_bench::measure::MeterArguments;
-use ppc_bench::{compare, corpus, gate, report, targets};
+use ppc_bench::{compare, corpus, gate, merges, report, targets};
 use ppc_store::archive::{Archive, ArchiveOptions, Id, Selection};
 use ppc_store::{ContentHash, Result};
 use rand::rngs::StdRng;
@@ -47,6 +47,7 @@ enum Command {
     Gate(gate::GateArgs),
     Report(report::ReportArgs),
     Targets(targets::TargetsArgs),
+    Merges(merges::MergesArgs),
     #[command(flatten)]
     Experiment(experiments::Command),
 }
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Command::Gate(args) => gate::run(&args),
         Command::Report(args) => report::run(&args).map(|()| true),
         Command::Targets(args) => targets::run(&args).map(|()| true),
+        Command::Merges(args) => merges::run(&args).map(|()| true),
         Command::Experiment(command) => experiments::run(&command).map(|()| true),
     };
     match done {

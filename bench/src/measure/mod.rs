@@ -31,6 +31,7 @@ use serde::Serialize;
 pub use self::command::{MeterArguments, MeterOptions};
 use self::counters::{Kind, Running};
 pub use self::energy::{DomainWatts, Idle, PowerModel};
+pub(crate) use self::process::cpu_seconds;
 pub use self::survey::Survey;
 use crate::results::Costs;
 

@@ -8,7 +8,7 @@ use super::Roots;
 
 /// Processor time of all threads of this process since it began, those that have ended too, user
 /// and system, in seconds.
-pub(super) fn cpu_seconds() -> f64 {
+pub(crate) fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
