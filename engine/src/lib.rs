@@ -99,7 +99,7 @@ pub use db::{
 pub use error::{Error, ErrorKind, Result};
 pub use options::{
     ClusterOptions, Compression, DbOptions, Durability, FilterPolicy, KeyspaceOptions, LEVEL_COUNT,
-    Layout, ReadMode, TableOptions,
+    Layout, Profile, ReadMode, TableOptions,
 };
 pub use stats::{
     Counter, CounterValues, DbStats, FilterOutcome, FrameTrace, GET_SAMPLE_INTERVAL, GetTrace,

@@ -4,11 +4,14 @@
 //! are persisted in the manifest when the keyspace is created, and checked on open.
 
 mod layout_codec;
+mod profiles;
 
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::vfs::{DiskVfs, Vfs};
+
+pub use profiles::Profile;
 
 pub(crate) use layout_codec::{put_layout, take_layout, unknown, unzigzag, zigzag};
 
@@ -336,7 +339,9 @@ impl TableOptions {
         }
     }
 
-    /// Clusters with default options, compressed by zstd at `level`; the rest at its default.
+    /// Clusters with default options, compressed by zstd at `level`; the rest at its default. See
+    /// also the profiles: [`TableOptions::fast`], [`TableOptions::balanced`] and
+    /// [`TableOptions::dense`].
     #[must_use]
     pub fn clustered(level: i32) -> Self {
         Self {

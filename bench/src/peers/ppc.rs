@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use ppc_engine::{
-    Batch, BulkOptions, Counter, Db, DbOptions, Durability, IterOptions, KeyRange, Keyspace,
-    KeyspaceOptions, TableOptions,
+    Batch, BulkOptions, Compression, Counter, Db, DbOptions, Durability, IterOptions, KeyRange,
+    Keyspace, KeyspaceOptions, Layout, Profile, TableOptions,
 };
 use ppc_store::{Error, Result};
 
@@ -23,13 +23,39 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Our engine.
 pub(super) struct Ppc;
 
+/// Of blocks, exactly those of the spec; of a profile, its own options but for the level, and for the
+/// dictionary where the spec has one.
 fn table_options(spec: &StoreSpec) -> Option<TableOptions> {
-    let mut table = match (spec.layout, spec.codec) {
-        ("blocks", Codec::Zstd(level)) => TableOptions::blocks(level, spec.block_bytes),
-        _ => return None,
+    let Codec::Zstd(level) = spec.codec else {
+        return None;
     };
-    table.dictionary_bytes = spec.dictionary_bytes;
+    let mut table = match (spec.layout, Profile::from_name(spec.layout)) {
+        ("blocks", _) => TableOptions::blocks(level, spec.block_bytes),
+        (_, Some(profile)) => TableOptions::profile(profile),
+        (_, None) => return None,
+    };
+    table.compression = Compression::Zstd { level };
+    if spec.layout == "blocks" || spec.dictionary_bytes > 0 {
+        table.dictionary_bytes = spec.dictionary_bytes;
+    }
     table.validate().ok().map(|()| table)
+}
+
+/// Blocks at every level; a profile in the last one, light blocks above.
+fn keyspace_options(table: TableOptions) -> KeyspaceOptions {
+    match table.layout {
+        Layout::Blocks { .. } => KeyspaceOptions::uniform(table),
+        _ => KeyspaceOptions::tiered(table.light(), table),
+    }
+}
+
+/// A bulk load's windows take up to a quarter of its memory.
+fn bulk_options(table: &TableOptions) -> BulkOptions {
+    let mut options = BulkOptions::default();
+    if let Layout::Clustered(cluster) = table.layout {
+        options.memory_bytes = options.memory_bytes.max(4 * cluster.window_bytes as usize);
+    }
+    options
 }
 
 fn db_options(spec: &StoreSpec, resources: &Resources) -> DbOptions {
@@ -47,7 +73,7 @@ fn open(spec: &StoreSpec, resources: &Resources, dir: &Path) -> Result<(Db, Keys
     let table = table_options(spec)
         .ok_or_else(|| Error::invalid_input(format!("ppc cannot be built as {spec}")))?;
     let db = Db::open(dir, db_options(spec, resources))?;
-    let keyspace = db.keyspace(KEYSPACE, KeyspaceOptions::uniform(table))?;
+    let keyspace = db.keyspace(KEYSPACE, keyspace_options(table))?;
     Ok((db, keyspace))
 }
 
@@ -64,8 +90,8 @@ fn put_all(db: &Db, keyspace: &Keyspace, input: Input<'_>) -> Result<()> {
     Ok(())
 }
 
-fn bulk_load(db: &Db, keyspace: &Keyspace, input: Input<'_>) -> Result<()> {
-    let mut loader = db.bulk_loader(BulkOptions::default())?;
+fn bulk_load(db: &Db, keyspace: &Keyspace, input: Input<'_>, options: BulkOptions) -> Result<()> {
+    let mut loader = db.bulk_loader(options)?;
     for (key, value) in input.entries() {
         loader.put(keyspace, key, value.to_vec().into())?;
     }
@@ -104,7 +130,8 @@ impl Peer for Ppc {
                 named.insert("durability".into(), "buffered".into());
             }
             Load::Sorted | Load::Shuffled => {
-                let memory_bytes = BulkOptions::default().memory_bytes;
+                let table = table_options(spec).unwrap_or_default();
+                let memory_bytes = bulk_options(&table).memory_bytes;
                 named.insert("bulk_memory_bytes".into(), memory_bytes.to_string());
             }
         }
@@ -124,7 +151,10 @@ impl Peer for Ppc {
         let (db, keyspace) = open(spec, resources, dir)?;
         match spec.load {
             Load::Puts | Load::ShuffledPuts => put_all(&db, &keyspace, input)?,
-            Load::Sorted | Load::Shuffled => bulk_load(&db, &keyspace, input)?,
+            Load::Sorted | Load::Shuffled => {
+                let table = table_options(spec).unwrap_or_default();
+                bulk_load(&db, &keyspace, input, bulk_options(&table))?;
+            }
         }
         let counters = db.stats().counters;
         let written = [

@@ -40,8 +40,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use ppc_engine::{
-    CancelToken, CompactOptions, CompactionReport, Compression, Db, DbOptions, Keyspace,
-    KeyspaceOptions, TableOptions, WhatIfOptions, WhatIfResult,
+    CancelToken, CompactOptions, CompactionReport, Db, DbOptions, Keyspace, KeyspaceOptions,
+    TableOptions, WhatIfOptions, WhatIfResult,
 };
 
 use crate::hash::HashKinds;
@@ -70,8 +70,6 @@ pub const CONTENTS: &str = "contents";
 pub const ZSTD_LEVEL_DEFAULT: i32 = 6;
 /// Raw bytes of a block of contents where none are chosen.
 pub const BLOCK_BYTES_DEFAULT: u32 = 64 << 10;
-/// zstd level of the upper tree levels, which hold what will soon be rewritten.
-const UPPER_ZSTD_LEVEL: i32 = 1;
 
 /// Locks that puts and deletes of one content share; more than the threads that commonly write.
 const CONTENT_LOCKS: usize = 64;
@@ -267,12 +265,5 @@ impl std::fmt::Debug for Archive {
 pub(crate) fn contents_options(last: Option<TableOptions>) -> KeyspaceOptions {
     let last =
         last.unwrap_or_else(|| TableOptions::blocks(ZSTD_LEVEL_DEFAULT, BLOCK_BYTES_DEFAULT));
-    let mut upper = last.clone();
-    upper.dictionary_bytes = 0;
-    if matches!(last.compression, Compression::Zstd { level } if level > UPPER_ZSTD_LEVEL) {
-        upper.compression = Compression::Zstd {
-            level: UPPER_ZSTD_LEVEL,
-        };
-    }
-    KeyspaceOptions::tiered(upper, last)
+    KeyspaceOptions::tiered(last.light(), last)
 }

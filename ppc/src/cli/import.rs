@@ -49,6 +49,8 @@ Examples:
       ppc import code.ppc rows.parquet --columns content=body,path=file,hash=digest:sha1
   All versions in a repository, smaller and slower:
       ppc import code.ppc git:linux.git --zstd-level 12 --block-size 256KiB
+  Half the size, for files of which there are many versions:
+      ppc import code.ppc ~/src --profile balanced
   An archive whose members are named by hash, with the list of their names:
       ppc import code.ppc python_50GiB.tar.zst --names python_50GiB.csv
   What another machine sends:

@@ -215,9 +215,37 @@ pub(crate) enum LayoutName {
     Clustered,
 }
 
+/// A full set of options for contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProfileName {
+    /// Fastest to get; a little smaller than blocks of 4 KiB
+    Fast,
+    /// Smaller than the largest blocks, about as fast to get as the smallest
+    Balanced,
+    /// As small as gets of single files allow; slow to import
+    Dense,
+    /// Blocks, as in the paper: 64KiB at level 6, or what --block-size and --zstd-level say
+    Paper,
+}
+
+impl ProfileName {
+    fn options(self) -> TableOptions {
+        match self {
+            Self::Fast => TableOptions::fast(),
+            Self::Balanced => TableOptions::balanced(),
+            Self::Dense => TableOptions::dense(),
+            Self::Paper => TableOptions::paper(ZSTD_LEVEL_DEFAULT, BLOCK_BYTES_DEFAULT),
+        }
+    }
+}
+
 /// How contents are stored. What is not given stays as the store has it.
 #[derive(Debug, Args)]
 pub(crate) struct StoringArgs {
+    /// Everything below at once, from a set that was measured; what else is given overrides it. A
+    /// new store has paper
+    #[arg(long, value_enum, value_name = "PROFILE")]
+    profile: Option<ProfileName>,
     /// zstd level of contents, -7 to 22: higher is smaller and slower to import; a new
     /// store has 6
     #[arg(long, value_name = "LEVEL", allow_negative_numbers = true)]
@@ -240,6 +268,7 @@ impl StoringArgs {
     /// How to store contents in `store`, if anything about it was said.
     pub(crate) fn contents(&self, store: &Path) -> Result<Option<TableOptions>, Failure> {
         let said = [
+            self.profile.is_some(),
             self.zstd_level.is_some(),
             self.layout.is_some(),
             self.block_size.is_some(),
@@ -254,7 +283,23 @@ impl StoringArgs {
                     .to_owned(),
             ));
         }
-        let mut options = stored_options(store)
+        if self.profile.is_some() && self.layout.is_some() {
+            return Err(Failure::Usage(
+                "--layout must not stand beside --profile, which says it already".to_owned(),
+            ));
+        }
+        let profile = self.profile.map(ProfileName::options);
+        if let Some(options) = &profile
+            && !matches!(options.layout, Layout::Blocks { .. })
+            && self.block_size.is_some()
+        {
+            return Err(Failure::Usage(
+                "--block-size is for blocks, and must not stand beside another profile than paper"
+                    .to_owned(),
+            ));
+        }
+        let mut options = profile
+            .or_else(|| stored_options(store))
             .unwrap_or_else(|| TableOptions::blocks(ZSTD_LEVEL_DEFAULT, BLOCK_BYTES_DEFAULT));
         if let Some(level) = self.zstd_level {
             check_level("--zstd-level", level)?;

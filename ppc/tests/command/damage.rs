@@ -218,6 +218,14 @@ fn what_is_not_said_of_storing_stays_as_it_is() {
     succeed(args([&"verify", &scene.store()]));
     let blocks = layout(&["--layout", "blocks"]);
     assert_eq!(blocks, expected("blocks of 64.0 KiB", "zstd 3", false));
+    let balanced = layout(&["--profile", "balanced"]);
+    let clusters = "clustered in windows of 256 MiB";
+    assert_eq!(balanced, expected(clusters, "zstd 3", true));
+    let other = layout(&["--zstd-level", "5", "--dictionary", "0"]);
+    assert_eq!(other, expected(clusters, "zstd 5", false));
+    let paper = layout(&["--profile", "paper", "--block-size", "4KiB"]);
+    assert_eq!(paper, expected("blocks of 4.00 KiB", "zstd 6", false));
+    succeed(args([&"verify", &scene.store()]));
 }
 
 #[test]

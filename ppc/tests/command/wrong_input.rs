@@ -152,6 +152,8 @@ fn nonsense_options_are_usage_errors() {
         ("--threads", "0"),
         ("--commit-every", "0"),
         ("--layout=clustered", "--block-size=4KiB"),
+        ("--profile=balanced", "--block-size=4KiB"),
+        ("--profile=fast", "--layout=blocks"),
         ("--dictionary", "2MiB"),
         ("--dictionary", "1TiB"),
     ] {

@@ -21,7 +21,7 @@ fn any_table_options() -> impl Strategy<Value = TableOptions> {
         8u32..=1024,
         0u32..=10_000,
     );
-    let followers = (0u32..=1, -131_072i32..=22, 1024u32..=1 << 31, 4u32..=4096);
+    let followers = (0u32..=8, -131_072i32..=22, 1024u32..=1 << 31, 4u32..=4096);
     let others = (0u32..=1000, 1024u32..=1 << 31, 0u32..=22);
     let clustered = (cluster, followers, others).prop_map(|(numbers, followers, others)| {
         Layout::Clustered(ClusterOptions {
