@@ -105,7 +105,7 @@ pub use stats::{
     Counter, CounterValues, DbStats, FilterOutcome, FrameTrace, GET_SAMPLE_INTERVAL, GetTrace,
     KeyspaceStats, LatencySummary, LevelStats, MemoryStats, TableTrace,
 };
-pub use table::{OwnerKeyspace, TableProperties};
+pub use table::{FrameCensus, FrameTally, OwnerKeyspace, TableProperties};
 pub use tool::{
     EntryDescription, FrameDescription, KeyBlockDescription, KeyBlockEntries, KeyspaceDescription,
     LogDescription, LostPart, RangeDeleteDescription, SalvageLoss, SalvageOptions, SalvagePhase,

@@ -179,3 +179,33 @@ fn the_statistics_tell_frames_and_decoded_bytes_of_a_get() {
     let per_byte = stats.decoded_bytes_per_returned_byte();
     assert_eq!(per_byte, Some(decoded as f64 / returned as f64));
 }
+
+#[test]
+fn tables_tell_of_their_frames_and_clusters() {
+    let vfs = SteeredVfs::new();
+    let alike = (0..160).map(|number| content(number, 20, 100));
+    let small = (0..50).map(|number| format!("{:?}", value(number + 50, 60)).into());
+    let noise = (0..3).map(|number| Bytes::from(value(number + 1, 20 << 10)));
+    let values: Vec<Bytes> = alike.chain(small).chain(noise).collect();
+    let (_db, keyspace) = open_loaded(&vfs, ReadMode::Mmap, &values);
+    let (census, untold) = keyspace.frame_census().unwrap();
+    assert_eq!(untold, 0);
+    let (mut frames, mut followers, mut raw_bytes, mut stored_bytes) = (0, 0, 0, 0);
+    list_frames_in(&vfs.files, &vfs.tables()[0], &mut |frame| {
+        frames += 1;
+        followers += u64::from(frame.base.is_some());
+        raw_bytes += frame.raw_bytes.unwrap();
+        stored_bytes += frame.range.end - frame.range.start;
+        true
+    })
+    .unwrap();
+    let total = census.total();
+    assert_eq!((total.frames, total.raw_bytes), (frames, raw_bytes));
+    assert_eq!(total.stored_bytes, stored_bytes);
+    assert_eq!((census.followers.frames, followers), (140, 140));
+    assert_eq!((census.bases.frames, census.raw.frames), (20, 3));
+    assert!(census.shared.frames > 0);
+    assert_eq!(census.stored_tenths[0], 140);
+    assert_eq!(census.depths[..2], [frames - 140, 140]);
+    assert_eq!(census.cluster_sizes, [0, 0, 20, 0, 0, 0, 0, 0]);
+}

@@ -12,6 +12,7 @@ use super::space::Space;
 use crate::error::Result;
 use crate::options::{Durability, KeyspaceOptions};
 use crate::stats::GetTrace;
+use crate::table::FrameCensus;
 use crate::types::KeyRange;
 
 /// A named ordered map of a store. A handle: clones share it, and keep the store open.
@@ -127,6 +128,12 @@ impl Keyspace {
     /// do not count.
     pub fn approximate_bytes(&self, range: &KeyRange) -> Result<u64> {
         self.db.inner().approximate_bytes(&self.space, range)
+    }
+
+    /// The frames of all tables by kind, likeness and depth, as the tables' properties tell, and the
+    /// number of tables that do not: older builds wrote them. Reads no key and no value.
+    pub fn frame_census(&self) -> Result<(FrameCensus, u64)> {
+        self.db.inner().frame_census(&self.space)
     }
 
     /// The stored bytes of all values in tables, by group: `group_of` says to which group a key

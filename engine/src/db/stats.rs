@@ -4,6 +4,7 @@ use super::inner::DbInner;
 use super::space::Space;
 use crate::error::Result;
 use crate::stats::{DbStats, KeyspaceStats, LevelStats, MemoryStats};
+use crate::table::FrameCensus;
 use crate::types::KeyRange;
 
 impl DbInner {
@@ -32,6 +33,23 @@ impl DbInner {
             snapshots: snapshots as u64,
             oldest_snapshot_age,
         }
+    }
+
+    /// The frames of all tables of a keyspace, and how many of these do not tell theirs.
+    pub(super) fn frame_census(&self, space: &Space) -> Result<(FrameCensus, u64)> {
+        self.check_readable(space)?;
+        let view = space.view();
+        let mut census = FrameCensus::default();
+        let mut untold = 0;
+        for (_, table) in view.version.tables() {
+            let reader = self.table(table);
+            let reader = reader.map_err(|error| error.in_keyspace(&space.name))?;
+            match &reader.properties().census {
+                Some(frames) => census.add(frames),
+                None => untold += 1,
+            }
+        }
+        Ok((census, untold))
     }
 
     /// Bytes on disk of the tables that hold the range, as far as they do.

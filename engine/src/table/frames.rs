@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::census::FrameNote;
 use super::layout::{FrameSink, RawFrame};
 use super::output::Output;
 use super::unit::{BASE_ORDINAL_BYTES, UnitCodec, UnitKind};
@@ -41,6 +42,7 @@ pub(crate) struct FrameWriter {
     starts: Vec<u64>,
     raw_frames: u64,
     follower_frames: u64,
+    notes: Vec<FrameNote>,
     dictionary_section: Option<std::ops::Range<u64>>,
 }
 
@@ -100,6 +102,8 @@ pub(crate) struct ValueArea {
     pub(crate) starts: Vec<u64>,
     pub(crate) raw_frames: u64,
     pub(crate) follower_frames: u64,
+    /// What each frame is.
+    pub(super) notes: Vec<FrameNote>,
     pub(crate) dictionary_section: Option<std::ops::Range<u64>>,
     pub(crate) dictionary_bytes: u64,
 }
@@ -122,6 +126,7 @@ impl FrameWriter {
             starts: Vec::new(),
             raw_frames: 0,
             follower_frames: 0,
+            notes: Vec::new(),
             dictionary_section: None,
         }
     }
@@ -134,7 +139,10 @@ impl FrameWriter {
     /// Bytes held.
     pub(crate) fn memory_bytes(&self) -> usize {
         let sampled = self.sampling.as_ref().map_or(0, |sampling| sampling.bytes);
-        self.ring.bytes + sampled + self.starts.capacity() * 8
+        self.ring.bytes
+            + sampled
+            + self.starts.capacity() * 8
+            + self.notes.capacity() * size_of::<FrameNote>()
     }
 
     /// Takes the next frame as another table stored it, and returns its ordinal. Its base, if it has
@@ -210,6 +218,13 @@ impl FrameWriter {
         self.starts.push(start);
         self.raw_frames += u64::from(frame.codec == UnitCodec::Raw);
         self.follower_frames += u64::from(frame.codec == UnitCodec::ZstdBase);
+        let base = frame.stored.first_chunk::<BASE_ORDINAL_BYTES>();
+        let base = base.filter(|_| frame.codec == UnitCodec::ZstdBase);
+        self.notes.push(FrameNote {
+            raw_len: frame.raw_len,
+            codec: frame.codec,
+            base: base.map(|base| u32::from_le_bytes(*base)),
+        });
         Ok(())
     }
 
@@ -239,6 +254,7 @@ impl FrameWriter {
             starts: self.starts,
             raw_frames: self.raw_frames,
             follower_frames: self.follower_frames,
+            notes: self.notes,
             dictionary_section: self.dictionary_section,
             dictionary_bytes: dictionary.map_or(0, |dictionary| dictionary.bytes().len() as u64),
         })

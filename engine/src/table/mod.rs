@@ -13,6 +13,7 @@ mod bases;
 #[cfg(any(test, feature = "benching"))]
 pub(crate) mod benching;
 mod carry;
+mod census;
 mod chain;
 mod context;
 mod directory;
@@ -42,6 +43,7 @@ mod writer;
 
 pub(crate) use bases::HeldBases;
 pub(crate) use carry::StoredValue;
+pub use census::{FrameCensus, FrameTally};
 pub(crate) use chain::BASES_MAX;
 pub(crate) use context::{IterContext, ReadContext};
 pub(crate) use filter::key_hash;

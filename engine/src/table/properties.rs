@@ -4,6 +4,7 @@
 //! length and bytes. A reader skips tags it does not know, so properties can be added without a
 //! new format version; what a reader must not ignore needs one.
 
+use super::census::FrameCensus;
 use crate::coding::{Cursor, put_bytes, put_varint};
 use crate::error::Result;
 use crate::options::{Compression, FilterPolicy, Layout, put_layout, take_layout, unknown};
@@ -63,6 +64,8 @@ pub struct TableProperties {
     /// Bytes of the values that lie in frames and were never planned together with all others: those
     /// that merges added while they copied the rest.
     pub unplanned_value_bytes: u64,
+    /// The frames by kind; none in tables of builds that did not count them.
+    pub census: Option<FrameCensus>,
     /// Smallest key of the entries; empty if there are none.
     pub smallest: Vec<u8>,
     /// Largest key of the entries.
@@ -103,6 +106,7 @@ impl Default for TableProperties {
             dictionary_bytes: 0,
             follower_frames: 0,
             unplanned_value_bytes: 0,
+            census: None,
             smallest: Vec::new(),
             largest: Vec::new(),
             seq_min: SeqNo::ZERO,
@@ -123,6 +127,7 @@ const TAG_LARGEST: u64 = 7;
 const TAG_CREATED_BY: u64 = 9;
 const TAG_KEYSPACE: u64 = 11;
 const TAG_OUTSIDE_HISTORY: u64 = 13;
+const TAG_CENSUS: u64 = 15;
 /// Counts follow each other at even tags from here on, in the order of [`counts`].
 const TAG_COUNTS: u64 = 4;
 
@@ -168,6 +173,9 @@ impl TableProperties {
         }
         if self.outside_history {
             section(TAG_OUTSIDE_HISTORY, &[]);
+        }
+        if let Some(census) = &self.census {
+            section(TAG_CENSUS, &census.encode());
         }
         put_varint(&mut bytes, TAG_FILTER);
         put_varint(&mut bytes, filter_code(self.filter));
@@ -220,6 +228,7 @@ impl TableProperties {
             TAG_LARGEST => self.largest = value.to_vec(),
             TAG_CREATED_BY => self.created_by = String::from_utf8_lossy(value).into_owned(),
             TAG_OUTSIDE_HISTORY => self.outside_history = true,
+            TAG_CENSUS => self.census = Some(FrameCensus::decode(value)?),
             TAG_KEYSPACE => self.keyspace = Some(decode_keyspace(value)?),
             _ => {}
         }
@@ -301,6 +310,7 @@ mod tests {
             }),
             outside_history: true,
             repeated_keys: Some(7),
+            census: Some(FrameCensus::default()),
             ..TableProperties::default()
         };
         for (index, count) in properties.counts().into_iter().enumerate() {

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::carry::{Carry, FramesKept, Progress, StoredValue};
+use super::census::FrameCensus;
 use super::context::IterContext;
 use super::directory::encode_directory;
 use super::filter::{build_filter, key_hash};
@@ -290,6 +291,8 @@ impl TableWriter {
         self.tombstones.sort();
         self.properties.range_tombstones = self.tombstones.len() as u64;
         self.properties.repeated_keys = Some(self.repeated_keys);
+        let (notes, starts, end) = (&area.notes, &area.starts, area.output.offset());
+        self.properties.census = Some(FrameCensus::of(notes, starts, end, &places));
         let mut tail = Tail::new(area, self.properties);
         let index = tail.write_keys(&self.options, &self.spool, &places)?;
         drop(self.spool);

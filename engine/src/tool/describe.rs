@@ -443,6 +443,15 @@ impl fmt::Display for TableDescription {
         if properties.follower_frames > 0 {
             writeln!(f, "  {} frames have a base", properties.follower_frames)?;
         }
+        if let Some(census) = &properties.census {
+            for (kind, tally) in census.kinds().filter(|(_, tally)| tally.frames > 0) {
+                writeln!(
+                    f,
+                    "  {kind}: {} frames, {} raw bytes in {}",
+                    tally.frames, tally.raw_bytes, tally.stored_bytes
+                )?;
+            }
+        }
         writeln!(
             f,
             "  keys: {} raw bytes in {} blocks of {} bytes",

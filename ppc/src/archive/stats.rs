@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ppc_engine::{DbStats, IterOptions, KeyRange};
+use ppc_engine::{DbStats, FrameCensus, IterOptions, KeyRange};
 
 use super::{Archive, CONTENTS};
 use crate::key::PpcKey;
@@ -24,6 +24,10 @@ pub struct ArchiveStats {
     pub index_stored_bytes: u64,
     /// By extension, the one with most bytes first.
     pub extensions: Vec<ExtensionStats>,
+    /// The frames of the contents' tables.
+    pub frames: FrameCensus,
+    /// The contents' tables that do not tell of their frames, for an older build wrote them.
+    pub tables_without_census: u64,
     /// Everything the engine tells.
     pub engine: DbStats,
 }
@@ -68,12 +72,15 @@ impl Archive {
     pub fn stats(&self, observer: &dyn Observer) -> Result<ArchiveStats> {
         let extensions = self.extensions(observer)?;
         let engine = self.inner.db.stats();
+        let (frames, tables_without_census) = self.inner.contents.frame_census()?;
         let (content_stored_bytes, index_stored_bytes) = stored_bytes(&engine);
         Ok(ArchiveStats {
             files: extensions.iter().map(|it| it.files).sum(),
             content_stored_bytes,
             index_stored_bytes,
             extensions,
+            frames,
+            tables_without_census,
             engine,
         })
     }

@@ -17,7 +17,8 @@ const EXTENSIONS_SHOWN: usize = 20;
 
 /// Show what a store holds and takes: files, bytes, ratio, by extension and by tree level
 ///
-/// Walks all keys to count by extension, and reads no content. What an extension takes is exact, a
+/// Walks all keys to count by extension, and reads no content; the tables themselves tell of their frames
+/// and clusters. What an extension takes is exact, a
 /// block of several being shared out as their bytes are; what was deleted counts until `ppc compact`.
 /// Raw bytes by tree level are those of contents and keys.
 #[derive(Debug, Args)]
@@ -56,6 +57,8 @@ pub(crate) fn run(args: StatsArgs, global: Global, out: &mut Output) -> Result<(
     print_summary(&stats, out)?;
     out.line("")?;
     print_extensions(&stats, args.all, out)?;
+    out.line("")?;
+    print_frames(&stats, out)?;
     out.line("")?;
     print_keyspaces(&stats.engine, out)
 }
@@ -118,6 +121,94 @@ fn print_extensions(stats: &ArchiveStats, all: bool, out: &mut Output) -> Result
     Ok(())
 }
 
+/// The kinds of frames, and how clusters look where there are any.
+fn print_frames(stats: &ArchiveStats, out: &mut Output) -> Result<(), Failure> {
+    let census = &stats.frames;
+    let total = census.total();
+    let mut table = Table::new(&[
+        ("frames of contents", Align::Left),
+        ("frames", Align::Right),
+        ("raw", Align::Right),
+        ("stored", Align::Right),
+        ("ratio", Align::Right),
+        ("of all stored", Align::Right),
+    ]);
+    for (kind, tally) in census.kinds().filter(|(_, tally)| tally.frames > 0) {
+        table.row(vec![
+            describe_kind(kind).to_owned(),
+            grouped(tally.frames),
+            ByteSize(tally.raw_bytes).to_string(),
+            ByteSize(tally.stored_bytes).to_string(),
+            percent(tally.stored_bytes, tally.raw_bytes),
+            percent(tally.stored_bytes, total.stored_bytes),
+        ]);
+    }
+    table.print(out)?;
+    if stats.tables_without_census > 0 {
+        let tables = grouped(stats.tables_without_census);
+        out.line(&format!(
+            "{tables} tables do not tell of their frames; `ppc compact --rewrite` writes them anew"
+        ))?;
+    }
+    if census.followers.frames == 0 {
+        return Ok(());
+    }
+    let tenth = |at: usize| match at {
+        9 => "90 % and more".to_owned(),
+        _ => format!("{} to {} %", at * 10, at * 10 + 10),
+    };
+    histogram("followers stored in", &census.stored_tenths, tenth, out)?;
+    let bases = |at: usize| at.to_string();
+    histogram("bases to decode before", &census.depths, bases, out)?;
+    let frames = |at: usize| match at {
+        0 => "2".to_owned(),
+        7 => "over 128".to_owned(),
+        _ => format!("{} to {}", (1 << at) + 1, 2 << at),
+    };
+    histogram("frames in a cluster", &census.cluster_sizes, frames, out)
+}
+
+fn describe_kind(kind: &str) -> &str {
+    match kind {
+        "base" => "bases",
+        "follower" => "followers of a base",
+        "lone" => "lone contents",
+        "shared" => "shared by several",
+        "raw" => "not compressible",
+        other => other,
+    }
+}
+
+/// Counts as a table with a bar for each, up to the last that is not 0.
+fn histogram(
+    title: &str,
+    counts: &[u64],
+    label: impl Fn(usize) -> String,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    const BAR_CELLS: u64 = 30;
+    out.line("")?;
+    let total = counts.iter().sum::<u64>();
+    let most = counts.iter().copied().max().unwrap_or_default().max(1);
+    let used = counts.iter().rposition(|count| *count > 0);
+    let mut table = Table::new(&[
+        (title, Align::Left),
+        ("count", Align::Right),
+        ("share", Align::Right),
+        ("", Align::Left),
+    ]);
+    for (at, count) in counts.iter().enumerate().take(used.map_or(0, |at| at + 1)) {
+        let cells = (count * BAR_CELLS).div_ceil(most);
+        table.row(vec![
+            label(at),
+            grouped(*count),
+            percent(*count, total),
+            "#".repeat(usize::try_from(cells).unwrap_or_default()),
+        ]);
+    }
+    table.print(out)
+}
+
 fn print_keyspaces(engine: &DbStats, out: &mut Output) -> Result<(), Failure> {
     let mut table = Table::new(&[
         ("keyspace", Align::Left),
@@ -178,7 +269,27 @@ fn to_json(stats: &ArchiveStats) -> Value {
         "value_stored_bytes": stats.value_stored_bytes(),
         "index_stored_bytes": stats.index_stored_bytes,
         "extensions": stats.extensions.iter().map(extension).collect::<Vec<_>>(),
+        "frames": census_json(stats),
         "engine": engine_json(&stats.engine),
+    })
+}
+
+fn census_json(stats: &ArchiveStats) -> Value {
+    let census = &stats.frames;
+    let kind = |(kind, tally): (&'static str, ppc_engine::FrameTally)| {
+        json!({
+            "kind": kind,
+            "frames": tally.frames,
+            "raw_bytes": tally.raw_bytes,
+            "stored_bytes": tally.stored_bytes,
+        })
+    };
+    json!({
+        "kinds": census.kinds().map(kind).collect::<Vec<_>>(),
+        "followers_by_stored_tenth": census.stored_tenths,
+        "by_bases_before": census.depths,
+        "clusters_by_frames_log2": census.cluster_sizes,
+        "tables_without_census": stats.tables_without_census,
     })
 }
 

@@ -8,6 +8,7 @@
 )]
 
 mod answers;
+mod clusters;
 mod damage;
 mod disk;
 mod killed;
