@@ -12,40 +12,50 @@ use crate::workload::Sequence;
 /// A bare run and one through the harness, right after each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pair {
+    pub(super) operations: usize,
     /// Processor time: what other programs take meanwhile does not count.
     pub(super) bare_cpu_seconds: f64,
     pub(super) harness_cpu_seconds: f64,
 }
 
-/// What the harness adds, in percent of the bare loop.
+/// What the harness adds to each operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct HarnessCost {
     /// The median over the pairs, each of which met the machine in one mood.
-    pub(super) percent: f64,
+    pub(super) nanoseconds: f64,
     /// The median is known within so much, with a certainty of 95 %.
-    pub(super) error_percent: f64,
+    pub(super) error_nanoseconds: f64,
+    /// What a bare copy takes, the median.
+    pub(super) bare_nanoseconds: f64,
 }
 
 impl HarnessCost {
     /// `None` without pairs.
     pub(super) fn of(pairs: &[Pair]) -> Option<Self> {
-        let added = pairs
-            .iter()
-            .map(|pair| (pair.harness_cpu_seconds / pair.bare_cpu_seconds - 1.0) * 100.0);
-        let added = Summary::of(added)?;
+        let of_each = |seconds: fn(&Pair) -> f64| {
+            let nanoseconds = |pair: &Pair| seconds(pair) * 1e9 / pair.operations as f64;
+            Summary::of(pairs.iter().map(nanoseconds))
+        };
+        let added = of_each(|pair| pair.harness_cpu_seconds - pair.bare_cpu_seconds)?;
         // Of a normal distribution, a quarter lies beyond 0.674 standard deviations on each side,
         // and the median of n values scatters by sqrt(pi / 2n) of them.
         let deviation = (added.upper_quartile - added.lower_quartile) / (2.0 * 0.674_49);
         let error = deviation * (std::f64::consts::FRAC_PI_2 / added.count as f64).sqrt();
         Some(Self {
-            percent: added.median,
-            error_percent: 1.96 * error,
+            nanoseconds: added.median,
+            error_nanoseconds: 1.96 * error,
+            bare_nanoseconds: of_each(|pair| pair.bare_cpu_seconds)?.median,
         })
     }
 }
 
-/// Copies every value in random order each way, `pairs` times; which way comes first takes turns.
-/// Many short pairs say more than few long ones on a machine that others use.
+/// Rounds over all values in a run: runs of the experiments take half a second and more, beside which
+/// what starting and ending one costs, tenths of a millisecond, vanishes. It must not show here.
+const ROUNDS: usize = 64;
+
+/// Copies every value in random order each way, [`ROUNDS`] times in a run, in `pairs` of runs; which
+/// way comes first takes turns. Many short pairs say more than few long ones on a machine that
+/// others use.
 pub(super) fn measure(corpus: &Corpus, meter: &Meter, pairs: usize) -> Result<Vec<Pair>> {
     let peer = peers::named("memcpy")?;
     let spec = StoreSpec {
@@ -61,7 +71,7 @@ pub(super) fn measure(corpus: &Corpus, meter: &Meter, pairs: usize) -> Result<Ve
     // The limit has no files: the path is never looked at.
     let store = peer.open(&spec, corpus, &resources, std::path::Path::new(""))?;
     let keys = u32::try_from(corpus.len()).unwrap_or(u32::MAX);
-    let ordinals = Sequence::new(Keys::Uniform, keys, 1).take(corpus.len());
+    let ordinals = Sequence::new(Keys::Uniform, keys, 1).take(corpus.len() * ROUNDS);
     let wanted: Vec<Wanted<'_>> = ordinals
         .iter()
         .map(|&ordinal| Wanted {
@@ -70,7 +80,7 @@ pub(super) fn measure(corpus: &Corpus, meter: &Meter, pairs: usize) -> Result<Ve
         })
         .collect();
     let questions = Questions {
-        warm_up: &wanted,
+        warm_up: wanted.get(..corpus.len()).unwrap_or_default(),
         timed: &wanted,
         batch: 1,
     };
@@ -91,6 +101,7 @@ pub(super) fn measure(corpus: &Corpus, meter: &Meter, pairs: usize) -> Result<Ve
             return Err(Error::corruption("the two ways copied different bytes"));
         }
         measured.push(Pair {
+            operations: wanted.len(),
             bare_cpu_seconds: bare.0,
             harness_cpu_seconds: harness.0,
         });
@@ -103,7 +114,8 @@ pub(super) fn measure(corpus: &Corpus, meter: &Meter, pairs: usize) -> Result<Ve
 fn bare(corpus: &Corpus, meter: &Meter, ordinals: &[u32]) -> Result<(f64, u64)> {
     let thread = || {
         let mut copy = Vec::new();
-        copy_all(corpus, ordinals, &mut copy);
+        let warm_up = ordinals.get(..corpus.len()).unwrap_or_default();
+        copy_all(corpus, warm_up, &mut copy);
         let probe = Probe::start(meter)?;
         let bytes = copy_all(corpus, ordinals, &mut copy);
         Ok((probe.stop()?.cpu_seconds, bytes))

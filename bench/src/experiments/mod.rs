@@ -122,7 +122,7 @@ pub struct HarnessArguments {
     /// The corpus: a Parquet file that `ppc-bench corpus` or `ppc export` wrote.
     corpus: PathBuf,
     /// Pairs of runs.
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..))]
     pairs: u32,
     /// Use a sample of this many MiB: runs must be short, and many, to tell a percent from noise.
     #[arg(long, default_value_t = 32, value_name = "MIB")]
@@ -180,10 +180,14 @@ fn show_harness(arguments: &HarnessArguments) -> Result<()> {
     let pairs = harness::measure(&corpus, &Meter::detect(None), arguments.pairs as usize)?;
     if let Some(cost) = harness::HarnessCost::of(&pairs) {
         println!(
-            "the harness adds {:.2} % to a memcpy, give or take {:.2}: median of {} pairs of runs",
-            cost.percent,
-            cost.error_percent,
-            pairs.len()
+            "the harness adds {:.0} ns to an operation, give or take {:.0} (median of {} pairs of \
+             runs); that is {:.1} % of a copy of {:.0} ns, and 1 % of what takes {:.1} us",
+            cost.nanoseconds,
+            cost.error_nanoseconds,
+            pairs.len(),
+            cost.nanoseconds / cost.bare_nanoseconds * 100.0,
+            cost.bare_nanoseconds,
+            cost.nanoseconds / 10.0
         );
     }
     Ok(())

@@ -376,12 +376,14 @@ fn the_harness_copies_what_the_bare_loop_copies() {
 #[test]
 fn the_cost_of_the_harness_is_the_median_of_pairs() {
     let pair = |harness_cpu_seconds| harness::Pair {
+        operations: 10,
         bare_cpu_seconds: 2.0,
         harness_cpu_seconds,
     };
     let cost = harness::HarnessCost::of(&[pair(2.02), pair(9.0), pair(2.0)]).unwrap();
-    assert!((cost.percent - 1.0).abs() < 1e-9);
+    assert!((cost.nanoseconds - 2e6).abs() < 1.0);
+    assert!((cost.bare_nanoseconds - 2e8).abs() < 1.0);
     let same = harness::HarnessCost::of(&[pair(2.02); 3]).unwrap();
-    assert!(same.error_percent.abs() < 1e-9 && cost.error_percent > 1.0);
+    assert!(same.error_nanoseconds.abs() < 1.0 && cost.error_nanoseconds > 1e6);
     assert_eq!(harness::HarnessCost::of(&[]), None);
 }
