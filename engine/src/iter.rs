@@ -5,10 +5,13 @@
 //! entry of a key comes first.
 
 use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::table::StoredValue;
 use crate::types::{EntryKind, SeqNo};
 
@@ -23,6 +26,31 @@ pub(crate) struct EntryKey<'a> {
 /// Internal order. The kind takes no part: a key has at most one entry per sequence number.
 pub(crate) fn compare(a_key: &[u8], a_seq: SeqNo, b_key: &[u8], b_seq: SeqNo) -> Ordering {
     a_key.cmp(b_key).then_with(|| b_seq.cmp(&a_seq))
+}
+
+/// What cursors passed over that go on behind damage, instead of ending there: shared by those of
+/// one walk.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PassedOver(Arc<Mutex<VecDeque<Error>>>);
+
+impl PassedOver {
+    /// Takes note of damage; gives back what is none.
+    pub(crate) fn note(&self, error: Error) -> Result<()> {
+        if error.kind() != ErrorKind::Corruption {
+            return Err(error);
+        }
+        self.0.lock().push_back(error);
+        Ok(())
+    }
+
+    /// The oldest that nobody took yet.
+    pub(crate) fn take(&self) -> Option<Error> {
+        self.0.lock().pop_front()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
 }
 
 /// A cursor over entries in internal order.

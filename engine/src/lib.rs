@@ -105,15 +105,15 @@ pub use stats::{
     Counter, CounterValues, DbStats, FilterOutcome, FrameTrace, GET_SAMPLE_INTERVAL, GetTrace,
     KeyspaceStats, LatencySummary, LevelStats, MemoryStats, TableTrace,
 };
-pub use table::{FrameCensus, FrameTally, OwnerKeyspace, TableProperties};
+pub use table::{Affected, FrameCensus, FrameTally, OwnerKeyspace, TableProperties, VerifyProblem};
 pub use tool::{
     EntryDescription, FrameDescription, KeyBlockDescription, KeyBlockEntries, KeyspaceDescription,
     LogDescription, LostPart, RangeDeleteDescription, SalvageLoss, SalvageOptions, SalvagePhase,
     SalvageProgress, SalvageReport, SalvagedKeyspace, SectionDescription, StoreDescription,
-    TableDescription, TableEntry, VerifyOptions, VerifyProgress, VerifyReport, WhatIfOptions,
-    WhatIfResult, describe_store, describe_store_in, describe_table, describe_table_in,
-    list_frames, list_frames_in, list_key_blocks, list_key_blocks_in, list_table, list_table_in,
-    salvage,
+    StrayTable, TableDescription, TableEntry, VerifyOptions, VerifyProgress, VerifyReport,
+    WhatIfOptions, WhatIfResult, describe_store, describe_store_in, describe_table,
+    describe_table_in, list_frames, list_frames_in, list_key_blocks, list_key_blocks_in,
+    list_table, list_table_in, salvage, verify_store, verify_store_in,
 };
 pub use types::{
     BATCH_BYTES_MAX, EntryKind, FileId, FileNumber, KEY_BYTES_MAX, KeyRange, KeyspaceId, SeqNo,

@@ -1,5 +1,9 @@
 //! How long operations tell their caller how far they are, and ask whether to go on.
 
+use std::ops::Range;
+use std::path::PathBuf;
+
+use crate::key::PpcKey;
 #[cfg(feature = "transfer")]
 use crate::source;
 
@@ -58,6 +62,8 @@ pub enum Phase {
     Measuring,
     /// Copying what is readable.
     Salvaging,
+    /// Finding contents whose keys are lost by their hashes.
+    Matching,
 }
 
 impl Phase {
@@ -77,6 +83,7 @@ impl Phase {
             Self::Sampling => "sampling",
             Self::Measuring => "measuring",
             Self::Salvaging => "salvaging",
+            Self::Matching => "matching",
         }
     }
 }
@@ -91,6 +98,34 @@ pub struct Problem {
     pub origin: String,
     /// What is wrong.
     pub message: String,
+    /// The damaged part of a file of the store, where there is one.
+    pub place: Option<DamagedPlace>,
+    /// The content concerned, where it is one.
+    pub key: Option<PpcKey>,
+}
+
+/// A damaged part of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DamagedPlace {
+    /// The file.
+    pub path: PathBuf,
+    /// Which bytes of it, where known.
+    pub bytes: Option<Range<u64>>,
+    /// The keyspace that the file is of, where known.
+    pub keyspace: Option<String>,
+}
+
+impl DamagedPlace {
+    /// A part of the file `path`.
+    #[must_use]
+    pub fn new(path: PathBuf, bytes: Option<Range<u64>>, keyspace: Option<String>) -> Self {
+        Self {
+            path,
+            bytes,
+            keyspace,
+        }
+    }
 }
 
 impl Problem {
@@ -101,18 +136,31 @@ impl Problem {
             kind,
             origin: origin.to_string(),
             message: message.into(),
+            place: None,
+            key: None,
         }
+    }
+
+    /// Names the damaged part of a file.
+    #[must_use]
+    pub fn at(mut self, place: DamagedPlace) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// Names the content concerned.
+    #[must_use]
+    pub fn of_content(mut self, key: PpcKey) -> Self {
+        self.key = Some(key);
+        self
     }
 }
 
 #[cfg(feature = "transfer")]
 impl From<source::Problem> for Problem {
     fn from(problem: source::Problem) -> Self {
-        Self {
-            kind: ProblemKind::Source(problem.kind),
-            origin: problem.origin.to_string(),
-            message: problem.message,
-        }
+        let kind = ProblemKind::Source(problem.kind);
+        Self::new(kind, problem.origin, problem.message)
     }
 }
 
@@ -133,6 +181,10 @@ pub enum ProblemKind {
     Refused,
     /// Stored bytes are damaged, or an index and the contents disagree.
     Damage,
+    /// A content cannot be had any more.
+    Lost,
+    /// Something about the store that is worth knowing, and no damage.
+    Finding,
 }
 
 impl ProblemKind {
@@ -147,6 +199,8 @@ impl ProblemKind {
             Self::Missing => "missing",
             Self::Refused => "refused",
             Self::Damage => "damage",
+            Self::Lost => "lost",
+            Self::Finding => "finding",
         }
     }
 }

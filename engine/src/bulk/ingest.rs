@@ -207,7 +207,8 @@ impl Candidate {
 /// Checks every unit, every checksum and the order of all keys.
 fn verify_table(reader: &TableReader) -> Result<()> {
     let verification = reader.verify(&mut |_| Ok(()))?;
-    verification.problems.into_iter().next().map_or(Ok(()), Err)
+    let mut problems = verification.problems.into_iter();
+    problems.next().map_or(Ok(()), |problem| Err(problem.error))
 }
 
 /// The table's first and last key are what its properties say: the tree relies on them.

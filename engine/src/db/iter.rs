@@ -9,9 +9,9 @@ use super::inner::DbInner;
 use super::space::{Space, View};
 use super::tables::TableOpener;
 use crate::error::Result;
-use crate::iter::{InternalIterator, RangeTombstone};
+use crate::iter::{InternalIterator, PassedOver, RangeTombstone};
 use crate::options::LEVEL_COUNT;
-use crate::read::{LevelIter, MergingIter, OpenTable, TableRun, VisibleCursor};
+use crate::read::{LevelIter, MergingIter, TableRun, VisibleCursor};
 use crate::tombstones::TombstoneSet;
 use crate::types::{KeyRange, SeqNo};
 
@@ -24,6 +24,9 @@ pub struct IterOptions {
     /// Keep the frames that the iterator decodes in the cache. Default false: a scan would push
     /// out what gets want.
     pub fill_cache: bool,
+    /// Go on behind keys that cannot be read, once their error was told, instead of ending there.
+    /// Walks forward only. Older entries may show that the lost keys hid. Default false.
+    pub passes_over_damage: bool,
 }
 
 impl IterOptions {
@@ -34,6 +37,13 @@ impl IterOptions {
             keys_only: true,
             ..Self::default()
         }
+    }
+
+    /// Goes on behind damaged keys.
+    #[must_use]
+    pub fn passing_over_damage(mut self) -> Self {
+        self.passes_over_damage = true;
+        self
     }
 
     /// Keeps decoded frames in the cache.
@@ -50,7 +60,8 @@ type Cursor = VisibleCursor<MergingIter>;
 /// [`next_back`](DoubleEndedIterator::next_back), as they stood when the iterator was made.
 ///
 /// It owns what it reads from: memory and files stay as long as it lives. An error in one value
-/// costs that item only; an error in the keys themselves ends the iteration.
+/// costs that item only; an error in the keys themselves ends the iteration, unless
+/// [`IterOptions::passes_over_damage`] says otherwise.
 pub struct Iter {
     db: Arc<DbInner>,
     keyspace: String,
@@ -66,6 +77,11 @@ pub struct Iter {
     back: Option<Cursor>,
     value_len: usize,
     done: bool,
+    passed_over: Option<PassedOver>,
+    /// An item that waits until what was passed over before it is told.
+    waiting: Option<Option<Item>>,
+    /// The key of the last item.
+    last_key: Option<Bytes>,
 }
 
 impl Iter {
@@ -96,7 +112,20 @@ impl Iter {
             back: None,
             value_len: 0,
             done: false,
+            passed_over: options.passes_over_damage.then(PassedOver::default),
+            waiting: None,
+            last_key: None,
         })
+    }
+
+    /// The key of the last item, also where that is an error because its value cannot be read.
+    /// None where it is the keys that cannot.
+    #[must_use]
+    pub fn last_key(&self) -> Option<&[u8]> {
+        match &self.waiting {
+            Some(_) => None,
+            None => self.last_key.as_deref(),
+        }
     }
 
     /// The length of the value that the last item has in the store. For walks over keys alone,
@@ -108,7 +137,9 @@ impl Iter {
 
     /// A fresh cursor, not yet placed.
     fn cursor(&self) -> Cursor {
-        let sources = sources(&self.db, &self.view, &self.range, self.options.fill_cache);
+        let passed_over = self.passed_over.clone();
+        let fill_cache = self.options.fill_cache;
+        let sources = sources(&self.db, &self.view, &self.range, fill_cache, passed_over);
         let merge = MergingIter::new(sources);
         VisibleCursor::new(merge, self.seq, self.options.keys_only)
     }
@@ -134,6 +165,7 @@ impl Iter {
             return Ok(None);
         }
         self.lower = Bound::Excluded(found.key.clone());
+        self.last_key = Some(found.key.clone());
         self.front = Some(front);
         self.value_len = found.value_len;
         Ok(Some(found.value.map(|value| (found.key, value))))
@@ -160,6 +192,7 @@ impl Iter {
             return Ok(None);
         }
         self.upper = Bound::Excluded(found.key.clone());
+        self.last_key = Some(found.key.clone());
         self.back = Some(back);
         self.value_len = found.value_len;
         Ok(Some(found.value.map(|value| (found.key, value))))
@@ -170,6 +203,7 @@ impl Iter {
             Ok(Some(item)) => Some(item),
             Ok(None) => None,
             Err(error) => {
+                self.last_key = None;
                 self.done = true;
                 Some(Err(error))
             }
@@ -185,11 +219,21 @@ impl Iterator for Iter {
     type Item = Result<(Bytes, Bytes)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.done {
-            return None;
+        if self.waiting.is_none() {
+            if self.done {
+                return None;
+            }
+            let step = self.step_front();
+            let item = self.settle(step);
+            if self.passed_over.as_ref().is_none_or(PassedOver::is_empty) {
+                return item;
+            }
+            self.waiting = Some(item);
         }
-        let step = self.step_front();
-        self.settle(step)
+        match self.passed_over.as_ref().and_then(PassedOver::take) {
+            Some(error) => Some(Err(error.in_keyspace(&self.keyspace))),
+            None => self.waiting.take().flatten(),
+        }
     }
 }
 
@@ -254,8 +298,13 @@ fn sources(
     view: &Arc<View>,
     range: &KeyRange,
     fill_cache: bool,
+    passed_over: Option<PassedOver>,
 ) -> Vec<Box<dyn InternalIterator>> {
-    let opener: Arc<dyn OpenTable> = TableOpener::shared(db, fill_cache);
+    let opener = TableOpener::passing_over(db, fill_cache, passed_over.clone());
+    let walk = |run| {
+        let cursor = LevelIter::new(run, Arc::clone(&opener));
+        Box::new(cursor.passing_over(passed_over.clone()))
+    };
     let mut sources: Vec<Box<dyn InternalIterator>> = Vec::new();
     for memtable in view.memtables() {
         if memtable.has_entries() {
@@ -264,7 +313,7 @@ fn sources(
     }
     for table in view.version.overlapping(0, range) {
         let run = TableRun::List(vec![table]);
-        sources.push(Box::new(LevelIter::new(run, Arc::clone(&opener))));
+        sources.push(walk(run));
     }
     for level in 1..LEVEL_COUNT {
         let tables = view.version.overlapping_span(level, range);
@@ -276,7 +325,7 @@ fn sources(
             level,
             tables,
         };
-        sources.push(Box::new(LevelIter::new(run, Arc::clone(&opener))));
+        sources.push(walk(run));
     }
     sources
 }

@@ -36,6 +36,7 @@ pub use handle::{Db, KEYSPACE_NAME_BYTES_MAX};
 pub(crate) use inner::DbInner;
 pub use iter::{Iter, IterOptions};
 pub use keyspace::Keyspace;
+pub(crate) use open::lock_for_reading;
 pub use snapshot::Snapshot;
 pub(crate) use space::Space;
 pub(crate) use tables::TableOpener;

@@ -166,7 +166,7 @@ fn lock_for_writing(vfs: &dyn Vfs, dir: &Path) -> Result<Box<dyn FileLock>> {
 
 /// None where there is no lock file and none can be made: a directory that cannot be written to
 /// has no writer that could remove files.
-fn lock_for_reading(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Box<dyn FileLock>>> {
+pub(crate) fn lock_for_reading(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Box<dyn FileLock>>> {
     let path = dir.join(READERS);
     for tries in 0..READERS_LOCK_TRIES {
         match vfs.lock(&path, LockKind::Shared) {

@@ -6,7 +6,7 @@ use quick_cache::sync::Cache;
 
 use super::inner::DbInner;
 use crate::error::{Error, ErrorKind, Result};
-use crate::iter::InternalIterator;
+use crate::iter::{InternalIterator, PassedOver};
 use crate::manifest::TableMeta;
 use crate::read::OpenTable;
 use crate::stats::GetTrace;
@@ -113,13 +113,24 @@ impl DbInner {
 pub(crate) struct TableOpener {
     db: Arc<DbInner>,
     context: IterContext,
+    passed_over: Option<PassedOver>,
 }
 
 impl TableOpener {
     pub(crate) fn shared(db: &Arc<DbInner>, fill_cache: bool) -> Arc<dyn OpenTable> {
+        Self::passing_over(db, fill_cache, None)
+    }
+
+    /// Whose cursors go on behind damage, if there is where to leave word of it.
+    pub(crate) fn passing_over(
+        db: &Arc<DbInner>,
+        fill_cache: bool,
+        passed_over: Option<PassedOver>,
+    ) -> Arc<dyn OpenTable> {
         Arc::new(Self {
             db: Arc::clone(db),
             context: db.iter_context(fill_cache),
+            passed_over,
         })
     }
 }
@@ -127,6 +138,7 @@ impl TableOpener {
 impl OpenTable for TableOpener {
     fn open(&self, table: &Arc<TableMeta>) -> Result<Box<dyn InternalIterator>> {
         let reader = self.db.table(table)?;
-        Ok(Box::new(reader.iter(self.context.clone())))
+        let cursor = reader.iter(self.context.clone());
+        Ok(Box::new(cursor.passing_over(self.passed_over.clone())))
     }
 }

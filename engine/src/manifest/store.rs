@@ -179,14 +179,31 @@ impl Manifest {
         Ok((manifest, state))
     }
 
-    /// What a manifest file adds up to, whether or not `CURRENT` names it. Writes nothing.
-    pub(crate) fn read(vfs: &dyn Vfs, dir: &Path, number: FileNumber) -> Result<ManifestState> {
-        let current = Current {
-            manifest: number,
-            synced_len: None,
-        };
+    /// What a manifest file says before its first damage; none if that takes its snapshot. For
+    /// salvages: what is missing nobody knows.
+    pub(crate) fn read_front(
+        vfs: &dyn Vfs,
+        dir: &Path,
+        number: FileNumber,
+    ) -> Option<ManifestState> {
         let path = file_path(dir, FileKind::Manifest, number);
-        Ok(Replayed::read(vfs, &path, current)?.state)
+        let Ok(Opened::Log(mut log)) = LogReader::open(vfs, &path, LogKind::Manifest) else {
+            return None;
+        };
+        let mut front = None;
+        while let Ok(Some(record)) = log.next() {
+            let mut state: ManifestState = front.clone().unwrap_or_default();
+            if decode_edits(record.payload, &mut |edit| state.apply(edit)).is_err() {
+                break;
+            }
+            front = Some(state);
+        }
+        front.filter(|state| state.check().is_ok())
+    }
+
+    /// The number of the manifest that `CURRENT` names. For salvages.
+    pub(crate) fn named_by_current(vfs: &dyn Vfs, dir: &Path) -> Option<FileNumber> {
+        Current::read(vfs, dir).ok().map(|current| current.manifest)
     }
 
     /// Whether `CURRENT` bears witness that the manifest has not lost its end.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::Result;
-use crate::iter::{EntryKey, InternalIterator};
+use crate::iter::{EntryKey, InternalIterator, PassedOver};
 use crate::manifest::{TableMeta, Version};
 use crate::table::StoredValue;
 use crate::types::SeqNo;
@@ -52,6 +52,9 @@ pub(crate) struct LevelIter {
     opener: Arc<dyn OpenTable>,
     /// The table the cursor stands in; the cursor is valid whenever there is one.
     current: Option<(usize, Box<dyn InternalIterator>)>,
+    /// Where tables are told that cannot be opened and that a walk forward passes over; none if they
+    /// end it.
+    passed_over: Option<PassedOver>,
 }
 
 impl LevelIter {
@@ -60,7 +63,32 @@ impl LevelIter {
             run,
             opener,
             current: None,
+            passed_over: None,
         }
+    }
+
+    /// Goes on behind tables that cannot be opened, forward, and leaves word of them.
+    pub(crate) fn passing_over(mut self, passed_over: Option<PassedOver>) -> Self {
+        self.passed_over = passed_over;
+        self
+    }
+
+    /// Enters the table at `index`, or the first one after it that can be entered.
+    fn enter_from(
+        &mut self,
+        mut index: usize,
+        position: impl FnOnce(&mut dyn InternalIterator) -> Result<()>,
+    ) -> Result<()> {
+        let mut entered = self.enter(Some(index), position);
+        while let Err(error) = entered {
+            match &self.passed_over {
+                Some(passed_over) => passed_over.note(error)?,
+                None => return Err(error),
+            }
+            index += 1;
+            entered = self.enter(Some(index), |cursor| cursor.seek_to_first());
+        }
+        Ok(())
     }
 
     /// Opens the table at `index` and positions its cursor; none if there is no such table.
@@ -92,7 +120,7 @@ impl LevelIter {
                 break;
             }
             let next = index + 1;
-            self.enter(Some(next), |cursor| cursor.seek_to_first())?;
+            self.enter_from(next, |cursor| cursor.seek_to_first())?;
         }
         Ok(())
     }
@@ -122,7 +150,7 @@ impl InternalIterator for LevelIter {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.enter(Some(0), |cursor| cursor.seek_to_first())?;
+        self.enter_from(0, |cursor| cursor.seek_to_first())?;
         self.skip_forward()
     }
 
@@ -135,7 +163,7 @@ impl InternalIterator for LevelIter {
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         let tables = self.run.tables();
         let index = tables.partition_point(|table| table.ends_before(key));
-        self.enter(Some(index), |cursor| cursor.seek(key, seq))?;
+        self.enter_from(index, |cursor| cursor.seek(key, seq))?;
         self.skip_forward()
     }
 

@@ -22,7 +22,7 @@ use super::key_block::{FramePlace, KeyBlock, StoredPlace, Walk};
 use super::reader::TableReader;
 use super::unit::UNIT_HEADER_BYTES;
 use crate::error::{Error, Result};
-use crate::iter::{EntryKey, InternalIterator, compare};
+use crate::iter::{EntryKey, InternalIterator, PassedOver, compare};
 use crate::types::{EntryKind, SeqNo};
 use crate::vfs::Advice;
 
@@ -45,6 +45,8 @@ pub(crate) struct TableIter {
     frame: RefCell<Option<(u32, Bytes)>>,
     bases: HeldBases,
     read_ahead: Cell<ReadAhead>,
+    /// Where damaged key blocks are told that a walk forward passes over; none if they end it.
+    passed_over: Option<PassedOver>,
 }
 
 /// How far the kernel was told to read, while values are taken in about the order of the file.
@@ -101,11 +103,26 @@ impl TableReader {
             frame: RefCell::new(None),
             bases: HeldBases::default(),
             read_ahead: Cell::default(),
+            passed_over: None,
         }
     }
 }
 
 impl TableIter {
+    /// Goes on behind damaged key blocks, forward, and leaves word of them.
+    pub(crate) fn passing_over(mut self, passed_over: Option<PassedOver>) -> Self {
+        self.passed_over = passed_over;
+        self
+    }
+
+    /// Takes note of damage that is to be passed over; gives back any other error.
+    fn pass_over(&self, error: Error) -> Result<()> {
+        match &self.passed_over {
+            Some(passed_over) => passed_over.note(self.place_error(error)),
+            None => Err(error),
+        }
+    }
+
     /// Where the entry's value lies, if in a frame.
     pub(super) fn frame_place(&self) -> Option<FramePlace> {
         match self.entry.place {
@@ -187,14 +204,21 @@ impl TableIter {
     fn first_from(&mut self, mut index: usize) -> Result<()> {
         let blocks = self.table.index()?.len();
         while index < blocks {
-            self.load(index)?;
-            let mut walk = KeyBlock::new(self.block_bytes()?)?.walk_from(0)?;
-            if self.step(&mut walk)? {
-                return self.stand(walk);
+            match self.first_of(index) {
+                Ok(Some(walk)) => return self.stand(walk),
+                Ok(None) => {}
+                Err(error) => self.pass_over(error)?,
             }
             index += 1;
         }
         Ok(())
+    }
+
+    /// A walk that stands behind the block's first entry, if it has one.
+    fn first_of(&mut self, index: usize) -> Result<Option<Walk>> {
+        self.load(index)?;
+        let mut walk = KeyBlock::new(self.block_bytes()?)?.walk_from(0)?;
+        Ok(self.step(&mut walk)?.then_some(walk))
     }
 
     /// To the last entry of the block.
@@ -225,17 +249,27 @@ impl TableIter {
         let blocks = index.len();
         let mut at = index.block_of(key)?;
         while at < blocks {
-            self.load(at)?;
-            let block = KeyBlock::new(self.block_bytes()?)?;
-            let mut walk = block.walk_from(block.restart_before(key, seq)?)?;
-            while self.step(&mut walk)? {
-                if compare(&self.key, self.entry.seq, key, seq) != Ordering::Less {
-                    return self.stand(walk);
-                }
+            match self.seek_within(at, key, seq) {
+                Ok(Some(walk)) => return self.stand(walk),
+                Ok(None) => {}
+                Err(error) => self.pass_over(error)?,
             }
             at += 1;
         }
         Ok(())
+    }
+
+    /// A walk that stands behind the block's first entry at or after (`key`, `seq`), if it has one.
+    fn seek_within(&mut self, at: usize, key: &[u8], seq: SeqNo) -> Result<Option<Walk>> {
+        self.load(at)?;
+        let block = KeyBlock::new(self.block_bytes()?)?;
+        let mut walk = block.walk_from(block.restart_before(key, seq)?)?;
+        while self.step(&mut walk)? {
+            if compare(&self.key, self.entry.seq, key, seq) != Ordering::Less {
+                return Ok(Some(walk));
+            }
+        }
+        Ok(None)
     }
 
     fn step_back(&mut self) -> Result<()> {
@@ -378,10 +412,13 @@ impl InternalIterator for TableIter {
         self.moving(|iter| {
             let mut walk = iter.walk.ok_or_else(unpositioned)?;
             let at = iter.block.as_ref().ok_or_else(unpositioned)?.index;
-            if iter.step(&mut walk)? {
-                iter.stand(walk)
-            } else {
-                iter.first_from(at + 1)
+            match iter.step(&mut walk) {
+                Ok(true) => iter.stand(walk),
+                Ok(false) => iter.first_from(at + 1),
+                Err(error) => {
+                    iter.pass_over(error)?;
+                    iter.first_from(at + 1)
+                }
             }
         })
     }

@@ -51,9 +51,10 @@ pub(crate) use footer::FORMAT_VERSION;
 pub(crate) use key_block::FramePlace;
 pub use properties::{OwnerKeyspace, TableProperties};
 pub(crate) use reader::{Place, TableReader};
-pub(crate) use salvage::{Loss, salvage};
+pub(crate) use salvage::{Loss, Salvaged, salvage};
 pub(crate) use unit::{BASE_ORDINAL_BYTES, UnitCodec};
-pub(crate) use verify::TableVerification;
+pub use verify::{Affected, VerifyProblem};
+pub(crate) use verify::{TableVerification, verify_unopened};
 pub(crate) use writer::{TableSummary, TableWriter};
 
 #[cfg(test)]

@@ -5,7 +5,9 @@
 //! else the caller.
 //!
 //! Entries come out in internal order. A value whose frame is gone is told with its key, so that
-//! the caller can fetch it elsewhere; a key block that is gone is told by the keys around it.
+//! the caller can fetch it elsewhere; a key block that is gone is told by the keys around it. What
+//! sound frames hold beside the values of known keys comes out as orphans, in the order of frames:
+//! frames do not say where one value ends and the next begins, so an orphan is one value or several.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,7 +20,7 @@ use super::footer::{HEADER_BYTES, decode_header};
 use super::key_block::{FramePlace, KeyBlock, StoredPlace};
 use super::properties::TableProperties;
 use super::reader::read_footer;
-use super::scan::{Finding, UnitScan};
+use super::scan::{Finding, PADDING_BYTES_MAX, UnitScan};
 use super::source::TableFile;
 use super::tombstones::decode_tombstones;
 use super::unit::{UNIT_HEADER_BYTES, Unit, UnitHeader, UnitKind};
@@ -30,9 +32,6 @@ use crate::options::ReadMode;
 use crate::types::{EntryKind, FileId, SeqNo};
 use crate::vfs::Vfs;
 
-/// Stretches without a unit that are shorter than this may be padding.
-const PADDING_BYTES_MAX: u64 = 7;
-
 /// A recovered entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SalvagedEntry<'a> {
@@ -42,6 +41,26 @@ pub(crate) struct SalvagedEntry<'a> {
     pub(crate) kind: EntryKind,
     pub(crate) value: Bytes,
 }
+
+/// Bytes of values whose keys are lost: one value or several, whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Orphan {
+    pub(crate) frame: u32,
+    /// Where in the frame's raw bytes they begin.
+    pub(crate) offset: u32,
+    pub(crate) bytes: Bytes,
+}
+
+/// What a salvage hands out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Salvaged<'a> {
+    Entry(SalvagedEntry<'a>),
+    /// All of them after the last entry, and only where keys are lost.
+    Orphan(Orphan),
+}
+
+/// Where what is salvaged goes.
+pub(crate) type Sink<'a> = &'a mut dyn FnMut(Salvaged<'_>) -> Result<()>;
 
 /// Something that could not be recovered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,20 +89,21 @@ pub(crate) enum Loss {
 pub(crate) struct SalvageReport {
     pub(crate) entries: u64,
     pub(crate) value_bytes: u64,
+    pub(crate) orphans: u64,
     /// With effective sequence numbers.
     pub(crate) range_tombstones: Vec<RangeTombstone>,
     pub(crate) losses: Vec<Loss>,
     pub(crate) properties: Option<TableProperties>,
 }
 
-/// Hands every sound entry of the table at `path` to `sink`, in internal order. `expect` is the id
-/// the file should have, for one that lost both header and footer.
+/// Hands every sound entry of the table at `path` to `sink`, in internal order, then the orphans.
+/// `expect` is the id the file should have, for one that lost both header and footer.
 pub(crate) fn salvage(
     vfs: &dyn Vfs,
     path: &Path,
     expect: Option<FileId>,
     seq_base: SeqNo,
-    sink: &mut dyn FnMut(SalvagedEntry<'_>) -> Result<()>,
+    sink: Sink<'_>,
 ) -> Result<SalvageReport> {
     // By positioned reads: a bad sector must be an error here, never a signal.
     let mut file = TableFile::open(vfs, path, ReadMode::Pread)?;
@@ -98,6 +118,7 @@ pub(crate) fn salvage(
         properties: None,
         index_found: false,
         tombstones_found: false,
+        known: None,
         frame: None,
         base: None,
         report: SalvageReport::default(),
@@ -110,7 +131,8 @@ pub(crate) fn salvage(
     Ok(salvage.report)
 }
 
-fn identify(file: &TableFile, expect: Option<FileId>) -> Result<FileId> {
+/// The file's id, from wherever it can be had.
+pub(super) fn identify(file: &TableFile, expect: Option<FileId>) -> Result<FileId> {
     let mut bytes = Vec::new();
     let header = file
         .read(&(0..HEADER_BYTES as u64), &mut bytes)
@@ -135,6 +157,8 @@ struct Salvage<'a> {
     properties: Option<TableProperties>,
     index_found: bool,
     tombstones_found: bool,
+    /// The parts of frames that known keys name; kept only where keys are lost.
+    known: Option<HashMap<u32, Vec<Range<u32>>>>,
     /// The frame decoded last.
     frame: Option<(u32, Decoded)>,
     /// The base decoded last.
@@ -209,9 +233,18 @@ impl Salvage<'_> {
         Ok(())
     }
 
-    /// Walks the key blocks and hands out their entries.
-    fn recover(&mut self, sink: &mut dyn FnMut(SalvagedEntry<'_>) -> Result<()>) -> Result<()> {
+    /// Walks the key blocks and hands out their entries, then what is left of the frames.
+    fn recover(&mut self, sink: Sink<'_>) -> Result<()> {
         let blocks = std::mem::take(&mut self.key_blocks);
+        let end = blocks.last().map_or(0, |(last, _)| last.saturating_add(1));
+        let complete = match &self.properties {
+            Some(properties) => properties.key_blocks == u64::from(end),
+            // What follows the last key block was found, so that one was the last.
+            None => self.index_found,
+        };
+        if !complete || blocks.len() as u64 != u64::from(end) {
+            self.known = Some(HashMap::new());
+        }
         let mut expected = 0;
         let mut last_key = None;
         for (ordinal, range) in &blocks {
@@ -219,11 +252,6 @@ impl Salvage<'_> {
             self.block(range, missing, &mut last_key, sink)?;
             expected = ordinal.saturating_add(1);
         }
-        let complete = match &self.properties {
-            Some(properties) => properties.key_blocks == u64::from(expected),
-            // What follows the last key block was found, so that one was the last.
-            None => self.index_found,
-        };
         if !complete {
             self.report.losses.push(Loss::Keys {
                 after: last_key,
@@ -237,6 +265,41 @@ impl Salvage<'_> {
         if had_tombstones && !self.tombstones_found {
             self.report.losses.push(Loss::RangeTombstones);
         }
+        match self.known.take() {
+            Some(known) => self.orphans(known, sink),
+            None => Ok(()),
+        }
+    }
+
+    /// Hands out what sound frames hold beside the values of known keys.
+    fn orphans(&mut self, mut known: HashMap<u32, Vec<Range<u32>>>, sink: Sink<'_>) -> Result<()> {
+        let mut ordinals: Vec<u32> = self.frames.keys().copied().collect();
+        ordinals.sort_unstable();
+        for ordinal in ordinals {
+            let mut parts = known.remove(&ordinal).unwrap_or_default();
+            parts.sort_unstable_by_key(|part| part.start);
+            let Decoded::Sound(bytes) = self.decode(ordinal)? else {
+                continue;
+            };
+            // A frame is never longer than a value may be, and that fits.
+            let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            parts.push(len..len);
+            let mut from = 0;
+            for part in parts {
+                let orphan = from as usize..part.start as usize;
+                from = from.max(part.end);
+                let Some(bytes) = bytes.get(orphan.clone()).filter(|bytes| !bytes.is_empty())
+                else {
+                    continue;
+                };
+                self.report.orphans += 1;
+                sink(Salvaged::Orphan(Orphan {
+                    frame: ordinal,
+                    offset: u32::try_from(orphan.start).unwrap_or(u32::MAX),
+                    bytes: Bytes::copy_from_slice(bytes),
+                }))?;
+            }
+        }
         Ok(())
     }
 
@@ -245,7 +308,7 @@ impl Salvage<'_> {
         range: &Range<u64>,
         mut missing_before: bool,
         last_key: &mut Option<Vec<u8>>,
-        sink: &mut dyn FnMut(SalvagedEntry<'_>) -> Result<()>,
+        sink: Sink<'_>,
     ) -> Result<()> {
         let mut buffer = Vec::new();
         let unit = self.file.unit(UnitKind::KeyBlock, range, &mut buffer)?;
@@ -259,7 +322,13 @@ impl Salvage<'_> {
             let seq = SeqNo(entry.seq.0.saturating_add(self.seq_base.0));
             let value = match entry.place {
                 StoredPlace::Inline(value) => Decoded::Sound(Bytes::copy_from_slice(value)),
-                StoredPlace::Frame(place) => self.value(place)?,
+                StoredPlace::Frame(place) => {
+                    if let Some(known) = &mut self.known {
+                        let parts = known.entry(place.frame).or_default();
+                        parts.push(place.offset..place.end());
+                    }
+                    self.value(place)?
+                }
             };
             let last = last_key.get_or_insert_default();
             last.clear();
@@ -278,12 +347,12 @@ impl Salvage<'_> {
             };
             self.report.entries += 1;
             self.report.value_bytes += value.len() as u64;
-            sink(SalvagedEntry {
+            sink(Salvaged::Entry(SalvagedEntry {
                 key,
                 seq,
                 kind: entry.kind,
                 value,
-            })
+            }))
         })
     }
 

@@ -17,6 +17,9 @@ use crate::error::Result;
 /// Bytes read at a time.
 const WINDOW_BYTES: u64 = 1 << 20;
 
+/// Stretches without a unit of up to this length may be padding.
+pub(super) const PADDING_BYTES_MAX: u64 = 7;
+
 /// A found unit.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundUnit {

@@ -18,5 +18,7 @@ pub use salvage::{
     LostPart, SalvageLoss, SalvageOptions, SalvagePhase, SalvageProgress, SalvageReport,
     SalvagedKeyspace, salvage,
 };
-pub use verify::{VerifyOptions, VerifyProgress, VerifyReport};
+pub use verify::{
+    StrayTable, VerifyOptions, VerifyProgress, VerifyReport, verify_store, verify_store_in,
+};
 pub use what_if::{WhatIfOptions, WhatIfResult};

@@ -11,9 +11,13 @@
 //! writer removes what is being read. The target holds a whole store at the end, or on an error
 //! nothing.
 //!
-//! Without a manifest, everything that parses as a table is taken, also one that a compaction had
-//! replaced and nobody had removed yet: deleted keys may come back then, never older values of keys
-//! that are there.
+//! What a sound manifest does not name is left out: it was never committed, or has been replaced.
+//! Where the manifest is damaged, or gone, or may have lost its end, everything that parses as a table is taken, also one that
+//! a compaction had replaced and nobody had removed yet: deleted keys may come back then, never older
+//! values of keys that are there. Either way the report names such tables.
+//!
+//! Values whose keys are lost are given to the caller in a keyspace of their own, if he wants them:
+//! he may know what to make of them.
 
 mod log;
 mod rescue;
@@ -55,6 +59,12 @@ pub struct SalvageOptions {
     pub keyspace: KeyspaceOptions,
     /// The keyspace that takes tables of which nobody knows whose they are. Default `recovered`.
     pub fallback_keyspace: String,
+    /// The keyspace that takes values whose keys are lost; none, the default, leaves them out. Its
+    /// keys are the table's file number (8 bytes), the frame's ordinal (4) and where in the decoded
+    /// frame the bytes begin (4), big endian. Its values are one lost value, or several end to end:
+    /// where one ends and the next begins was lost with the keys. Of values that lay beside their
+    /// keys, as short ones do, there are none. Some may be older versions of keys, or deleted.
+    pub orphans_keyspace: Option<String>,
     /// Memory of the load that writes the new store. Default 256 MiB; what the source's log holds
     /// comes on top.
     pub memory_bytes: usize,
@@ -68,6 +78,7 @@ impl Default for SalvageOptions {
             db: DbOptions::default(),
             keyspace: KeyspaceOptions::default(),
             fallback_keyspace: "recovered".to_owned(),
+            orphans_keyspace: None,
             memory_bytes: 256 << 20,
             cancel: CancelToken::new(),
         }
@@ -146,32 +157,40 @@ impl std::fmt::Display for SalvageLoss {
         if let Some(keyspace) = &self.keyspace {
             write!(f, "keyspace {keyspace:?}: ")?;
         }
-        let bound = |key: &Option<Vec<u8>>| match key {
+        write!(f, "{}", self.part)
+    }
+}
+
+impl std::fmt::Display for LostPart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bound = |key: &Option<Vec<u8>>, end: &str| match key {
             Some(key) => format!("\"{}\"", key.escape_ascii()),
-            None => "the end of the table".to_owned(),
+            None => format!("the {end} of the table"),
         };
-        match &self.part {
-            LostPart::Manifest(error) => write!(f, "no manifest: {error}"),
-            LostPart::Table(error) => write!(f, "whole table lost: {error}"),
-            LostPart::Log(error) => write!(f, "log lost from here on: {error}"),
-            LostPart::Keyspace => write!(f, "not known whose table it is"),
-            LostPart::Value { key, lost_base } => {
+        match self {
+            Self::Manifest(error) => write!(
+                f,
+                "not all of the manifest can be read, so all tables were taken as they lie there, \
+                 and what was deleted may be back: {error}"
+            ),
+            Self::Table(error) => write!(f, "whole table lost: {error}"),
+            Self::Log(error) => write!(f, "log lost from here on: {error}"),
+            Self::Keyspace => write!(f, "not known whose table it is"),
+            Self::Value { key, lost_base } => {
                 write!(f, "value of \"{}\" lost", key.escape_ascii())?;
                 match lost_base {
                     Some(base) => write!(f, " with frame {base}, the base of its own"),
                     None => Ok(()),
                 }
             }
-            LostPart::Keys { after, before } => {
-                write!(
-                    f,
-                    "keys lost between {} and {}",
-                    bound(after),
-                    bound(before)
-                )
-            }
-            LostPart::Bytes(range) => write!(f, "bytes {} to {} damaged", range.start, range.end),
-            LostPart::RangeDeletes => write!(f, "range deletes lost"),
+            Self::Keys { after, before } => write!(
+                f,
+                "keys lost between {} and {}",
+                bound(after, "start"),
+                bound(before, "end")
+            ),
+            Self::Bytes(range) => write!(f, "bytes {} to {} damaged", range.start, range.end),
+            Self::RangeDeletes => write!(f, "range deletes lost"),
         }
     }
 }
@@ -200,14 +219,23 @@ pub struct SalvageReport {
     pub tables_damaged: u64,
     /// Tables that gave nothing.
     pub tables_lost: u64,
+    /// Tables that the manifest does not name and that were taken, since it is damaged or may have
+    /// lost its end: what was deleted may be back.
+    pub unlisted_taken: Vec<PathBuf>,
+    /// Tables that the manifest does not name and that were left out, since it is sound: a process
+    /// that died left them.
+    pub unlisted_left: Vec<PathBuf>,
     /// Writes read from the log that no table held.
     pub log_writes: u64,
+    /// Entries of [`SalvageOptions::orphans_keyspace`].
+    pub orphans: u64,
     /// What is lost.
     pub losses: Vec<SalvageLoss>,
 }
 
 /// Rebuilds what is readable of the store in `source` as a new store in `target`, a directory that
-/// does not exist or is empty, and tells what is lost.
+/// does not exist or is empty, and tells what is lost. Neither may lie in the other; paths are
+/// compared as they are given.
 ///
 /// Of each key the newest value that is readable counts; deletes are respected. The source is only
 /// read, and may have lost its manifest, its `CURRENT`, or any part of any file. The new store takes
@@ -237,9 +265,7 @@ pub fn salvage(
 ) -> Result<SalvageReport> {
     let (source, target) = (source.as_ref(), target.as_ref());
     let vfs = &options.db.vfs;
-    if source == target {
-        return Err(Error::invalid_input("a store cannot be salvaged into itself").at_path(source));
-    }
+    check_apart(source, target)?;
     let _locks = lock_source(&**vfs, source)?;
     let survey = survey(vfs, source, options)?;
     let db = Db::open(
@@ -250,7 +276,13 @@ pub fn salvage(
             auto_compaction: false,
             ..options.db.clone()
         },
-    )?;
+    )
+    .map_err(|error| match error.kind() {
+        ErrorKind::InvalidInput => Error::invalid_input(error.message())
+            .at_path(target)
+            .with_remedy("a salvage makes a new store: choose an empty directory"),
+        _ => error,
+    })?;
     let salvaged = rebuild(&db, survey, options, progress).and_then(|report| {
         db.close()?;
         Ok(report)
@@ -261,6 +293,22 @@ pub fn salvage(
     drop(db);
     remove_files(&**vfs, target, salvaged.is_err());
     salvaged
+}
+
+/// Refuses a target that lies in the source, or around it.
+fn check_apart(source: &Path, target: &Path) -> Result<()> {
+    let message = if source == target {
+        "a store cannot be salvaged into itself"
+    } else if target.starts_with(source) {
+        "the new store would lie in the directory of the damaged one"
+    } else if source.starts_with(target) {
+        "the damaged store lies in the directory of the new one"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid_input(message)
+        .at_path(target)
+        .with_remedy("choose an empty directory elsewhere"))
 }
 
 /// Keeps writers away, where there are lock files; none is made.
@@ -310,14 +358,12 @@ fn rebuild(
     progress: &mut dyn FnMut(SalvageProgress),
 ) -> Result<SalvageReport> {
     let mut report = SalvageReport {
+        unlisted_taken: survey.unlisted_taken,
+        unlisted_left: survey.unlisted_left,
         losses: survey.losses,
         ..SalvageReport::default()
     };
-    let rescue = Rescue {
-        db,
-        options,
-        has_manifest: survey.has_manifest,
-    };
+    let rescue = Rescue { db, options };
     let rescued = rescue.run(survey.tables, &mut report, progress)?;
     let mut names = survey.names;
     for (id, name) in &rescued.names {

@@ -1,25 +1,33 @@
-//! Checks every table of an open store, and that the manifest agrees with them.
+//! Checks every table of a store, open or not, and that the manifest agrees with them.
 //!
 //! Each table is opened anew, by positioned reads: what the store's own cache and mappings hold
 //! is not asked, and a bad sector is an error here, never a signal. What is wrong with one table is
-//! noted and costs the check of that table at most.
+//! noted; a table that does not open is checked unit by unit all the same.
 //!
 //! Threads take tables from one list; progress is told under a lock, from whichever has some.
 
+mod files;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::cancel::CancelToken;
-use crate::db::{Db, DbInner};
+use crate::db::Db;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{TableMeta, Version};
 use crate::options::ReadMode;
-use crate::table::{TableReader, TableVerification};
-use crate::types::SeqNo;
+use crate::table::{
+    Affected, TableProperties, TableReader, TableVerification, VerifyProblem, verify_unopened,
+};
+use crate::types::{FileNumber, SeqNo};
+use crate::vfs::Vfs;
 
-/// Options of [`Db::verify`].
+pub use files::{verify_store, verify_store_in};
+
+/// Options of [`Db::verify`] and [`verify_store`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct VerifyOptions {
@@ -71,8 +79,28 @@ pub struct VerifyReport {
     pub entries: u64,
     /// Bytes of values decoded; none in a quick check.
     pub decoded_bytes: u64,
-    /// What is wrong, each with keyspace, file and offset as far as they apply; by file.
-    pub problems: Vec<Error>,
+    /// What is wrong, by file.
+    pub problems: Vec<VerifyProblem>,
+    /// Finished tables that a sound manifest does not name, while no writer has the store open: left
+    /// by a process that died, or by damage to the manifest that nobody noticed. Found by
+    /// [`verify_store`] only.
+    pub unlisted: Vec<StrayTable>,
+}
+
+/// A table that no manifest names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StrayTable {
+    /// Its file.
+    pub path: PathBuf,
+    /// The keyspace it was written for, where it says so.
+    pub keyspace: Option<String>,
+    /// Its entries.
+    pub entries: u64,
+    /// Its bytes.
+    pub stored_bytes: u64,
+    /// Whether nothing is wrong with it.
+    pub is_sound: bool,
 }
 
 impl VerifyReport {
@@ -127,43 +155,71 @@ impl Db {
         let mut jobs = Vec::new();
         for (keyspace, version) in &keyspaces {
             if let Err(error) = version.check() {
-                report.problems.push(error.in_keyspace(keyspace));
+                let error = error.in_keyspace(keyspace);
+                let problem = VerifyProblem::new(error, Affected::Unknown);
+                report.problems.push(problem);
             }
-            jobs.extend(version.tables().map(|(_, table)| Job { keyspace, table }));
+            jobs.extend(version.tables().map(|(_, table)| Job {
+                number: table.number,
+                path: db.table_path(table.number),
+                keyspace: Some(keyspace.clone()),
+                stored_bytes: table.stored_bytes,
+                is_listed: true,
+                meta: Some(Arc::clone(table)),
+            }));
         }
-        // Files in the order in which they were written, as disks like it.
-        jobs.sort_by_key(|job| job.table.number);
-        report.tables = jobs.len() as u64;
-        report.stored_bytes = jobs.iter().map(|job| job.table.stored_bytes).sum();
-        let check = StoreCheck {
-            db,
-            options,
-            jobs: &jobs,
-            next: AtomicUsize::new(0),
-            shared: Mutex::new(Shared {
-                done: VerifyProgress {
-                    tables_total: report.tables,
-                    bytes_total: report.stored_bytes,
-                    ..VerifyProgress::default()
-                },
-                progress,
-                report,
-                failure: None,
-            }),
-        };
-        check.run()
+        check_tables(&**db.vfs(), jobs, report, options, progress)
     }
 }
 
-struct Job<'a> {
-    keyspace: &'a str,
-    table: &'a TableMeta,
+/// A table to check.
+struct Job {
+    number: FileNumber,
+    path: PathBuf,
+    keyspace: Option<String>,
+    stored_bytes: u64,
+    /// Whether it counts as a part of the store.
+    is_listed: bool,
+    /// What the manifest says of it, where it does.
+    meta: Option<Arc<TableMeta>>,
+}
+
+/// Checks tables on several threads, and adds what was found to `report`.
+fn check_tables(
+    vfs: &dyn Vfs,
+    mut jobs: Vec<Job>,
+    mut report: VerifyReport,
+    options: &VerifyOptions,
+    progress: &mut (dyn FnMut(VerifyProgress) + Send),
+) -> Result<VerifyReport> {
+    // Files in the order in which they were written, as disks like it.
+    jobs.sort_by_key(|job| job.number);
+    let listed = || jobs.iter().filter(|job| job.is_listed);
+    report.tables = listed().count() as u64;
+    report.stored_bytes = listed().map(|job| job.stored_bytes).sum();
+    let check = StoreCheck {
+        vfs,
+        options,
+        jobs: &jobs,
+        next: AtomicUsize::new(0),
+        shared: Mutex::new(Shared {
+            done: VerifyProgress {
+                tables_total: jobs.len() as u64,
+                bytes_total: jobs.iter().map(|job| job.stored_bytes).sum(),
+                ..VerifyProgress::default()
+            },
+            progress,
+            report,
+            failure: None,
+        }),
+    };
+    check.run()
 }
 
 struct StoreCheck<'a> {
-    db: &'a DbInner,
+    vfs: &'a dyn Vfs,
     options: &'a VerifyOptions,
-    jobs: &'a [Job<'a>],
+    jobs: &'a [Job],
     /// The next job that nobody has taken.
     next: AtomicUsize,
     shared: Mutex<Shared<'a>>,
@@ -191,7 +247,11 @@ impl StoreCheck<'_> {
             return Err(failure);
         }
         let problems = &mut shared.report.problems;
-        problems.sort_by_key(|problem| (problem.path().map(ToOwned::to_owned), problem.offset()));
+        problems.sort_by_key(|problem| {
+            let error = &problem.error;
+            (error.path().map(ToOwned::to_owned), error.offset())
+        });
+        shared.report.unlisted.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(shared.report)
     }
 
@@ -206,49 +266,62 @@ impl StoreCheck<'_> {
     }
 
     /// Fails only if the whole check is to end.
-    fn check_table(&self, job: &Job<'_>) -> Result<()> {
+    fn check_table(&self, job: &Job) -> Result<()> {
         let mut told = 0;
         let outcome = self.verify_table(job, &mut told);
         let mut shared = self.shared.lock();
         let shared = &mut *shared;
-        let problems = match outcome {
-            Ok(verification) => {
-                shared.report.units += verification.units;
-                shared.report.entries += verification.entries;
-                shared.report.decoded_bytes += verification.decoded_bytes;
-                verification.problems
-            }
-            Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
-            Err(error) => vec![error],
-        };
-        let path = self.db.table_path(job.table.number);
-        shared.report.problems.extend(
-            problems
-                .into_iter()
-                .map(|problem| problem.at_path(&path).in_keyspace(job.keyspace)),
-        );
         // What lies between units, and what a damaged table did not come to.
-        shared.done.bytes += job.table.stored_bytes.saturating_sub(told);
+        shared.done.bytes += job.stored_bytes.saturating_sub(told);
         shared.done.tables += 1;
+        let (verification, properties) = match outcome {
+            Ok(checked) => checked,
+            Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+            Err(error) => {
+                let mut failed = TableVerification::default();
+                failed
+                    .problems
+                    .push(VerifyProblem::new(error, Affected::Table));
+                (failed, None)
+            }
+        };
+        if job.is_listed {
+            shared.report.units += verification.units;
+            shared.report.entries += verification.entries;
+            shared.report.decoded_bytes += verification.decoded_bytes;
+            let problems = verification.problems.into_iter();
+            shared.report.problems.extend(problems.map(|problem| {
+                problem.map_error(|error| {
+                    let error = error.at_path(&job.path);
+                    match &job.keyspace {
+                        Some(keyspace) => error.in_keyspace(keyspace),
+                        None => error,
+                    }
+                })
+            }));
+        } else if let Some(properties) = properties {
+            shared.report.unlisted.push(StrayTable {
+                path: job.path.clone(),
+                keyspace: properties.keyspace.map(|owner| owner.name),
+                entries: properties.entries,
+                stored_bytes: job.stored_bytes,
+                is_sound: verification.problems.is_empty(),
+            });
+        }
         (shared.progress)(shared.done);
         Ok(())
     }
 
-    fn verify_table(&self, job: &Job<'_>, told: &mut u64) -> Result<TableVerification> {
+    /// What is found in a table, and its properties if it can be opened.
+    fn verify_table(
+        &self,
+        job: &Job,
+        told: &mut u64,
+    ) -> Result<(TableVerification, Option<TableProperties>)> {
         self.options.cancel.check("the check")?;
-        let meta = job.table;
-        let path = self.db.table_path(meta.number);
-        let vfs = &**self.db.vfs();
-        let reader = TableReader::open(vfs, &path, ReadMode::Pread, Some(meta.id), meta.seq_base)
-            .map_err(|error| {
-            if error.kind() == ErrorKind::NotFound {
-                return Error::corruption("a table named by the manifest is missing");
-            }
-            error
-        })?;
         let mut progress = |bytes: u64| {
             self.options.cancel.check("the check")?;
-            let bytes = bytes.min(meta.stored_bytes.saturating_sub(*told));
+            let bytes = bytes.min(job.stored_bytes.saturating_sub(*told));
             *told += bytes;
             let mut shared = self.shared.lock();
             let shared = &mut *shared;
@@ -256,12 +329,52 @@ impl StoreCheck<'_> {
             (shared.progress)(shared.done);
             Ok(())
         };
+        let (id, base) = match &job.meta {
+            Some(meta) => (Some(meta.id), meta.seq_base),
+            None => (None, SeqNo::ZERO),
+        };
+        let opened = TableReader::open(self.vfs, &job.path, ReadMode::Pread, id, base);
+        let reader = match opened {
+            Ok(reader) => reader,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(Error::corruption(
+                    "a table named by the manifest is missing",
+                ));
+            }
+            Err(error) if error.kind() == ErrorKind::Corruption => {
+                let unopened = verify_unopened(self.vfs, &job.path, id, error, &mut progress)?;
+                return Ok((self.cut_short(job, unopened), None));
+            }
+            Err(error) => return Err(error),
+        };
         let mut verification = match self.options.quick {
             true => reader.verify_checksums(&mut progress)?,
             false => reader.verify(&mut progress)?,
         };
-        verification.problems.extend(disagreement(meta, &reader));
-        Ok(verification)
+        if let Some(meta) = &job.meta {
+            let disagreement = disagreement(meta, &reader);
+            let problem = disagreement.map(|error| VerifyProblem::new(error, Affected::Unknown));
+            verification.problems.extend(problem);
+        }
+        Ok((verification, Some(reader.properties().clone())))
+    }
+
+    /// Says of a table that does not open, and is shorter than it was, that this is why.
+    fn cut_short(&self, job: &Job, mut unopened: TableVerification) -> TableVerification {
+        let len = self
+            .vfs
+            .open(&job.path, ReadMode::Pread)
+            .map_or(job.stored_bytes, |file| file.len());
+        if len < job.stored_bytes
+            && let Some(first) = unopened.problems.first_mut()
+        {
+            let error = Error::corruption(format!(
+                "table is cut short: {len} of {} bytes are left",
+                job.stored_bytes
+            ));
+            *first = VerifyProblem::new(error, Affected::Table).in_bytes(len..job.stored_bytes);
+        }
+        unopened
     }
 }
 

@@ -455,7 +455,7 @@ impl Run {
             report
                 .problems
                 .iter()
-                .for_each(|problem| self.check_error(problem));
+                .for_each(|problem| self.check_error(&problem.error));
         }
     }
 }

@@ -25,6 +25,7 @@ mod bulk;
 mod id;
 mod index;
 mod meta;
+mod missing;
 mod read;
 mod repair;
 mod selection;
@@ -54,9 +55,12 @@ pub use read::{Contents, Keys, Stored};
 pub use repair::RepairReport;
 pub use selection::Selection;
 pub use stats::{ArchiveStats, ExtensionStats};
-pub use verify::ContentCheck;
+pub use verify::{ContentCheck, check_files};
 
 pub(crate) use meta::restore as restore_record;
+pub(crate) use missing::Missing;
+#[cfg(test)]
+pub(crate) use verify::check_files_in;
 #[cfg(feature = "transfer")]
 pub(crate) use write::check_length;
 pub use write::{Deleted, Put};

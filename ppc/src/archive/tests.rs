@@ -74,7 +74,7 @@ fn a_delete_takes_every_index_entry_with_it() {
         assert_eq!(entries(&archive, keyspace), 1, "{keyspace}");
     }
     assert!(!archive.has(&id).unwrap());
-    let check = archive.check_contents(2, &Unobserved).unwrap();
+    let check = archive.check_contents(2, None, &Unobserved).unwrap();
     assert_eq!((check.files, check.damages), (1, 0));
 }
 
@@ -129,7 +129,13 @@ fn threads_that_put_one_content_under_many_names_store_it_once() {
     });
     assert_eq!(entries(&archive, "contents"), 100);
     assert_eq!(entries(&archive, "sha1_git"), 100);
-    assert_eq!(archive.check_contents(2, &Unobserved).unwrap().damages, 0);
+    assert_eq!(
+        archive
+            .check_contents(2, None, &Unobserved)
+            .unwrap()
+            .damages,
+        0
+    );
 }
 
 #[test]
@@ -199,7 +205,7 @@ fn a_dropped_load_leaves_nothing_and_a_finished_one_everything() {
     load(false);
     assert_eq!(entries(&archive, "contents"), 0);
     load(true);
-    let check = archive.check_contents(2, &Unobserved).unwrap();
+    let check = archive.check_contents(2, None, &Unobserved).unwrap();
     assert_eq!(
         (check.files, check.index_entries, check.damages),
         (50, 200, 0)
@@ -256,7 +262,7 @@ fn a_check_finds_what_contents_and_indexes_disagree_about() {
     }
 
     let listener = Listener::default();
-    let check = archive.check_contents(2, &listener).unwrap();
+    let check = archive.check_contents(2, None, &listener).unwrap();
     let problems = listener.problems.into_inner();
     assert_eq!(check.damages as usize, problems.len());
     assert!(

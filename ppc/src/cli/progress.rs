@@ -35,6 +35,8 @@ struct State {
     phase_start: Instant,
     problems: HashMap<ProblemKind, u64>,
     problem_log: Option<BufWriter<File>>,
+    /// Problems for standard output, where they go there and not to standard error.
+    problem_documents: Option<Vec<serde_json::Value>>,
     interrupts_seen: usize,
     /// What to say at the first Ctrl-C; none for an operation with nothing to finish.
     on_first_interrupt: Option<&'static str>,
@@ -72,6 +74,7 @@ impl Watcher {
                 phase_start: Instant::now(),
                 problems: HashMap::new(),
                 problem_log: None,
+                problem_documents: None,
                 interrupts_seen: 0,
                 on_first_interrupt,
             }),
@@ -90,16 +93,29 @@ impl Watcher {
         Ok(())
     }
 
+    /// Keeps problems for standard output instead of saying them on standard error, for commands
+    /// whose result they are.
+    pub(crate) fn keep_problems(&self) {
+        self.state().problem_documents = Some(Vec::new());
+    }
+
+    /// The problems that were kept.
+    pub(crate) fn kept_problems(&self) -> Vec<serde_json::Value> {
+        let kept = &mut self.state().problem_documents;
+        kept.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// Takes the bar off the screen and completes the problem log. Call before printing results.
     pub(crate) fn finish(&self) -> Result<()> {
         let mut state = self.state();
         if let Display::Bar(bar) = &state.display {
             bar.finish_and_clear();
         }
+        let is_kept = state.problem_documents.is_some();
         let hidden: Vec<_> = state
             .problems
             .iter()
-            .filter(|(_, count)| **count > PROBLEMS_PRINTED_MAX)
+            .filter(|(_, count)| **count > PROBLEMS_PRINTED_MAX && !is_kept)
             .map(|(kind, count)| (kind.name(), count - PROBLEMS_PRINTED_MAX))
             .collect();
         for (kind, count) in hidden {
@@ -120,6 +136,33 @@ impl Watcher {
     }
 }
 
+/// A problem for machines.
+fn problem_document(problem: &Problem) -> serde_json::Value {
+    let mut document = json!({
+        "kind": problem.kind.name(),
+        "origin": problem.origin,
+        "message": problem.message,
+    });
+    let Some(fields) = document.as_object_mut() else {
+        return document;
+    };
+    if let Some(place) = &problem.place {
+        fields.insert("file".into(), json!(place.path.to_string_lossy()));
+        if let Some(bytes) = &place.bytes {
+            fields.insert("from".into(), json!(bytes.start));
+            fields.insert("to".into(), json!(bytes.end));
+        }
+        if let Some(keyspace) = &place.keyspace {
+            fields.insert("keyspace".into(), json!(keyspace));
+        }
+    }
+    if let Some(key) = &problem.key {
+        fields.insert("key".into(), json!(key.to_string()));
+        fields.insert("swhid".into(), json!(key.swhid().to_string()));
+    }
+    document
+}
+
 impl Observer for Watcher {
     fn progress(&self, progress: &Progress) {
         self.state().show(progress);
@@ -127,24 +170,19 @@ impl Observer for Watcher {
 
     fn problem(&self, problem: &Problem) {
         let mut state = self.state();
-        let document = json!({
-            "kind": problem.kind.name(),
-            "origin": problem.origin,
-            "message": problem.message,
-        });
+        let document = problem_document(problem);
         if let Some(log) = &mut state.problem_log {
-            let line = &document;
             // A full disk shows up at the flush in `finish`.
-            let _ = writeln!(log, "{line}");
+            let _ = writeln!(log, "{document}");
         }
         let count = state.problems.entry(problem.kind).or_default();
         *count += 1;
-        if *count > PROBLEMS_PRINTED_MAX {
-            return;
-        }
-        if says_json() {
+        let is_first = *count <= PROBLEMS_PRINTED_MAX;
+        if let Some(documents) = &mut state.problem_documents {
+            documents.push(document);
+        } else if is_first && says_json() {
             say_document(&json!({ "problem": document }));
-        } else {
+        } else if is_first {
             state.say(&format!("{}: {}", problem.origin, problem.message));
         }
     }

@@ -159,7 +159,13 @@ fn the_first_name_wins_however_many_threads_there_are() {
                 .map(|key| (key.hash(), key.name().clone()))
                 .collect();
             assert_eq!(found, expected, "{threads} threads");
-            assert_eq!(archive.check_contents(2, &Unobserved).unwrap().damages, 0);
+            assert_eq!(
+                archive
+                    .check_contents(2, None, &Unobserved)
+                    .unwrap()
+                    .damages,
+                0
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Damaged stores: what verify finds, what salvage gets out, and what the other tools show.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::support::{
     Scene, args, borrowed, fail, noise, run, run_with_input, source_text, succeed, succeed_json,
@@ -41,6 +41,24 @@ fn contents_table(scene: &Scene) -> PathBuf {
     tables
         .max_by_key(|path| fs::metadata(path).unwrap().len())
         .unwrap()
+}
+
+/// The JSON documents of an output: those before the last, and the last.
+fn documents(stdout: &[u8]) -> (Vec<serde_json::Value>, serde_json::Value) {
+    let text = String::from_utf8(stdout.to_vec()).unwrap();
+    let lines = text.lines();
+    let mut all: Vec<serde_json::Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let last = all.pop().unwrap();
+    (all, last)
+}
+
+fn of_kind<'a>(
+    problems: &'a [serde_json::Value],
+    kind: &'a str,
+) -> impl Iterator<Item = &'a serde_json::Value> {
+    problems.iter().filter(move |it| it["kind"] == kind)
 }
 
 fn flip_a_byte(path: &PathBuf, at: usize) {
@@ -110,8 +128,26 @@ fn a_damaged_block_costs_its_contents_only() {
     let rescued = scene.path("rescued");
     let output = run(args([&"salvage", &scene.store(), &rescued, &"--json"]));
     assert_eq!(output.status.code(), Some(4));
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (problems, report) = documents(&output.stdout);
     assert_eq!(report["files"], found);
+    assert_eq!(report["lost"], FILES - found as u64);
+    assert_eq!(report["lost_list_complete"], true);
+    // The lost are those that get did not find, by name.
+    let lost: Vec<&str> = of_kind(&problems, "lost")
+        .map(|it| it["key"].as_str().unwrap())
+        .collect();
+    let all = String::from_utf8(keys.clone()).unwrap();
+    let kept = String::from_utf8(succeed(args([&"ls", &rescued]))).unwrap();
+    let gone: Vec<&str> = all
+        .lines()
+        .filter(|key| !kept.lines().any(|it| it == *key))
+        .collect();
+    assert_eq!(lost, gone);
+    let damage: Vec<_> = of_kind(&problems, "damage").collect();
+    assert_eq!(damage.len(), 1, "{damage:?}");
+    assert_eq!(damage[0]["keyspace"], "contents");
+    let (from, to) = (&damage[0]["from"], &damage[0]["to"]);
+    assert!(from.as_u64() <= Some(1000) && to.as_u64() > Some(1000));
     let report = succeed_json(args([&"verify", &rescued]));
     assert_eq!(
         (&report["files"], &report["damages"]),
@@ -329,5 +365,261 @@ fn what_if_measures_every_combination() {
     assert!(
         results.iter().all(|it| it["ratio"].as_f64().unwrap() < 1.0),
         "{text}"
+    );
+}
+
+/// Where the units of a table's kind lie, in order.
+fn offsets(scene: &Scene, table: &Path, list: &str, kind: &str) -> Vec<usize> {
+    let name = table.file_name().unwrap().to_owned();
+    let text = succeed(args([
+        &"dump",
+        &scene.store(),
+        &"--table",
+        &name,
+        &list,
+        &"--json",
+    ]));
+    let text = String::from_utf8(text).unwrap();
+    let documents = text
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    documents
+        .filter(|it| it.get(kind).is_some())
+        .map(|it| it["offset"].as_u64().unwrap() as usize)
+        .collect()
+}
+
+/// Salvage gave up sound contents when the keys beside them were lost.
+#[test]
+fn contents_whose_keys_are_lost_are_found_again_by_their_hashes() {
+    let scene = store_with_many_files();
+    let keys = succeed(args([&"ls", &scene.store()]));
+    let table = contents_table(&scene);
+    let blocks = offsets(&scene, &table, "--key-blocks", "key_block");
+    flip_a_byte(&table, blocks[1] + 30);
+    let rescued = scene.path("rescued");
+    let report = succeed_json(args([&"salvage", &scene.store(), &rescued]));
+    assert_eq!(
+        (&report["files"], &report["lost"]),
+        (&FILES.into(), &0.into())
+    );
+    assert!(report["found_again"].as_u64() > Some(5), "{report}");
+    assert_eq!(succeed(args([&"ls", &rescued])), keys);
+    assert_eq!(succeed_json(args([&"verify", &rescued]))["damages"], 0);
+
+    // All keys are gone, with the table's end.
+    let bytes = fs::read(&table).unwrap();
+    fs::write(&table, &bytes[..blocks[0]]).unwrap();
+    let rescued = scene.path("rescued without any key");
+    let report = succeed_json(args([&"salvage", &scene.store(), &rescued]));
+    assert_eq!(report["found_again"], FILES);
+    assert_eq!(succeed(args([&"ls", &rescued])), keys);
+    assert_eq!(succeed_json(args([&"verify", &rescued]))["damages"], 0);
+}
+
+/// Verify stopped at a damaged key block and at a table cut short, with neither count nor hint.
+#[test]
+fn verify_goes_on_behind_damage_and_names_what_it_takes_along() {
+    let scene = store_with_many_files();
+    let table = contents_table(&scene);
+    let name = table.file_name().unwrap().to_str().unwrap();
+    let verify = |words: &[&str]| {
+        let mut line = args([&"verify", &scene.store(), &"--json"]).to_vec();
+        line.extend(words.iter().map(Into::into));
+        let output = run(line);
+        assert_eq!(output.status.code(), Some(4));
+        let errors = String::from_utf8(output.stderr).unwrap();
+        let last = errors.lines().last().unwrap_or_default();
+        assert!(last.contains("ppc salvage"), "{errors}");
+        assert!(!errors.contains("checksum"), "{errors}");
+        documents(&output.stdout)
+    };
+    let blocks = offsets(&scene, &table, "--key-blocks", "key_block");
+    flip_a_byte(&table, 1000);
+    flip_a_byte(&table, blocks[1] + 30);
+    let (problems, report) = verify(&[]);
+    assert_eq!(report["damages"], 2, "{problems:?}");
+    let damages: Vec<_> = of_kind(&problems, "damage").collect();
+    assert!(damages.iter().all(|it| it["keyspace"] == "contents"));
+    assert!(damages[0]["file"].as_str().unwrap().ends_with(name));
+    assert_eq!(damages[1]["from"], blocks[1]);
+    assert_eq!(damages[1]["to"], blocks[2]);
+    assert!(report["remedy"].as_str().unwrap().contains("import"));
+    // All the rest was checked, and every file is either sound or named.
+    let unreadable = of_kind(&problems, "lost").count() as u64;
+    assert_eq!(report["files_unreadable"], unreadable);
+    assert_eq!(report["files"].as_u64(), Some(FILES - unreadable));
+    let ids: Vec<&str> = of_kind(&problems, "lost")
+        .map(|it| it["swhid"].as_str().unwrap())
+        .collect();
+    assert!(ids.len() > 10);
+    for id in [ids[0], ids[ids.len() - 1]] {
+        assert_eq!(
+            run(args([&"cat", &scene.store(), &id])).status.code(),
+            Some(4)
+        );
+    }
+    let (problems, report) = verify(&["--quick"]);
+    assert_eq!((&report["damages"], problems.len()), (&2.into(), 2));
+    assert!(
+        problems[0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("files cannot be read")
+    );
+
+    let bytes = fs::read(&table).unwrap();
+    fs::write(&table, &bytes[..bytes.len() - 100]).unwrap();
+    let (problems, report) = verify(&[]);
+    assert_eq!(report["files_unreadable"], FILES);
+    let damages: Vec<_> = of_kind(&problems, "damage").collect();
+    assert_eq!(damages.len(), 3, "{damages:?}");
+    assert!(
+        damages[2]["message"]
+            .as_str()
+            .unwrap()
+            .contains("cut short")
+    );
+    assert_eq!(report["index_entries"], 2 * FILES);
+
+    // A person reads the same on standard error, and how to go on in its last line.
+    let output = run(args([&"verify", &scene.store()]));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("cut short"), "{errors}");
+    let last = errors.lines().last().unwrap();
+    assert!(
+        last.contains("3 damages, 400 files cannot be read"),
+        "{last}"
+    );
+}
+
+#[test]
+fn a_store_that_does_not_open_is_verified_all_the_same() {
+    let scene = store_with_many_files();
+    let sound = succeed_json(args([&"verify", &scene.store(), &"--quick"]));
+    fs::write(scene.store().join("CURRENT"), "nonsense").unwrap();
+    for quick in [false, true] {
+        let mut line = args([&"verify", &scene.store(), &"--json"]).to_vec();
+        line.extend(quick.then(|| "--quick".into()));
+        let output = run(line);
+        assert_eq!(output.status.code(), Some(4));
+        let (problems, report) = documents(&output.stdout);
+        assert_eq!((&report["damages"], problems.len()), (&1.into(), 1));
+        assert_eq!(report["units"], sound["units"]);
+        assert_eq!(report["contents_checked"], false);
+    }
+    fs::remove_file(scene.store().join("CURRENT")).unwrap();
+    let output = run(args([&"verify", &scene.store()]));
+    assert_eq!(output.status.code(), Some(4));
+    let nowhere = scene.path("nowhere");
+    let line = fail(1, args([&"verify", &nowhere]));
+    assert!(line.contains("no store"), "{line}");
+}
+
+#[test]
+fn tables_that_no_manifest_names_are_told_and_are_no_damage() {
+    let scene = store_with_many_files();
+    let table = contents_table(&scene);
+    let stray = scene.store().join("900000.table");
+    fs::copy(&table, &stray).unwrap();
+    let output = run(args([&"verify", &scene.store(), &"--json"]));
+    assert!(output.status.success());
+    let (problems, report) = documents(&output.stdout);
+    assert_eq!(
+        (&report["damages"], &report["tables_unlisted"]),
+        (&0.into(), &1.into())
+    );
+    assert_eq!(of_kind(&problems, "finding").count(), 1, "{problems:?}");
+    let rescued = scene.path("rescued");
+    let report = succeed_json(args([&"salvage", &scene.store(), &rescued]));
+    assert_eq!(
+        (&report["tables_unlisted"], &report["files"]),
+        (&1.into(), &FILES.into())
+    );
+}
+
+#[test]
+fn damaged_indexes_are_made_anew_and_cost_nothing() {
+    let scene = store_with_many_files();
+    let keys = succeed(args([&"ls", &scene.store()]));
+    let contents = contents_table(&scene);
+    let mut damaged = 0;
+    for file in fs::read_dir(scene.store()).unwrap() {
+        let path = file.unwrap().path();
+        let len = fs::metadata(&path).unwrap().len();
+        let is_table = path.extension().is_some_and(|ext| ext == "table");
+        if is_table && path != contents && len > 5000 {
+            flip_a_byte(&path, 500);
+            damaged += 1;
+        }
+    }
+    assert_eq!(damaged, 2);
+    let rescued = scene.path("rescued");
+    let report = succeed_json(args([&"salvage", &scene.store(), &rescued]));
+    assert_eq!(
+        (&report["files"], &report["lost"]),
+        (&FILES.into(), &0.into())
+    );
+    assert!(report["entries_added"].as_u64() > Some(0), "{report}");
+    assert_eq!(succeed(args([&"ls", &rescued])), keys);
+    assert_eq!(succeed_json(args([&"verify", &rescued]))["damages"], 0);
+}
+
+/// What a damaged store lost came back by no import: what is damaged counts as stored.
+#[test]
+fn a_salvage_and_an_import_of_the_sources_bring_everything_back() {
+    let scene = store_with_many_files();
+    let whole = succeed(args([&"ls", &scene.store()]));
+    let table = contents_table(&scene);
+    // A frame, a key block and the table's end.
+    flip_a_byte(&table, 1000);
+    let blocks = offsets(&scene, &table, "--key-blocks", "key_block");
+    flip_a_byte(&table, blocks[0] + 30);
+    let len = fs::metadata(&table).unwrap().len() as usize;
+    flip_a_byte(&table, len - 20);
+    let rescued = scene.path("rescued");
+    let output = run(args([&"salvage", &scene.store(), &rescued]));
+    assert_eq!(output.status.code(), Some(4));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    let last = errors.lines().last().unwrap();
+    assert!(last.contains("ppc import"), "{last}");
+    assert_ne!(succeed(args([&"ls", &rescued])), whole);
+    let folder = scene.path("in");
+    succeed(args([&"import", &rescued, &folder]));
+    assert_eq!(succeed(args([&"ls", &rescued])), whole);
+    let report = succeed_json(args([&"verify", &rescued]));
+    assert_eq!(
+        (&report["files"], &report["damages"]),
+        (&FILES.into(), &0.into())
+    );
+}
+
+#[test]
+fn a_salvage_into_or_around_the_store_or_onto_another_is_refused() {
+    let scene = store_with_many_files();
+    let inside = scene.store().join("rescued");
+    let line = fail(1, args([&"salvage", &scene.store(), &inside]));
+    assert!(line.contains("would lie in"), "{line}");
+    let around = scene.store().parent().unwrap().to_owned();
+    let line = fail(1, args([&"salvage", &scene.store(), &around]));
+    assert!(line.contains("lies in the directory"), "{line}");
+    let line = fail(1, args([&"salvage", &scene.store(), &scene.store()]));
+    assert!(line.contains("into itself"), "{line}");
+    #[cfg(unix)]
+    {
+        let link = scene.path("link");
+        std::os::unix::fs::symlink(scene.store(), &link).unwrap();
+        let line = fail(1, args([&"salvage", &scene.store(), &link.join("new")]));
+        assert!(line.contains("would lie in"), "{line}");
+    }
+    let other = scene.path("other");
+    let folder = scene.path("in");
+    succeed(args([&"import", &other, &folder]));
+    let line = fail(1, args([&"salvage", &scene.store(), &other]));
+    assert!(line.contains("a salvage makes a new store"), "{line}");
+    assert_eq!(succeed_json(args([&"verify", &other]))["files"], FILES);
+    assert_eq!(
+        succeed_json(args([&"verify", &scene.store()]))["damages"],
+        0
     );
 }

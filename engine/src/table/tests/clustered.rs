@@ -14,7 +14,7 @@ use crate::iter::InternalIterator;
 use crate::options::{ClusterOptions, Compression, Layout};
 use crate::stats::{Counter, GetTrace};
 use crate::table::unit::{BASE_ORDINAL_BYTES, UNIT_HEADER_BYTES};
-use crate::table::{HeldBases, Loss, Place, UnitCodec, key_hash, salvage};
+use crate::table::{HeldBases, Loss, Place, Salvaged, UnitCodec, key_hash, salvage};
 use crate::types::FileNumber;
 
 fn options() -> TableOptions {
@@ -85,6 +85,9 @@ fn check(fixture: &Fixture, entries: &[TestEntry]) {
         None,
         SeqNo::ZERO,
         &mut |got| {
+            let Salvaged::Entry(got) = got else {
+                panic!("no key is lost: {got:?}")
+            };
             let entry = salvaged.next().unwrap();
             assert_eq!(
                 (got.key, &got.value[..]),
@@ -142,8 +145,10 @@ fn salvage_all(bytes: &[u8]) -> (Vec<Vec<u8>>, Vec<Loss>) {
     vfs.create_dir_all(Path::new("t")).unwrap();
     vfs.create(path).unwrap().append(bytes).unwrap();
     let mut keys = Vec::new();
-    let report = salvage(&vfs, path, None, SeqNo::ZERO, &mut |entry| {
-        keys.push(entry.key.to_vec());
+    let report = salvage(&vfs, path, None, SeqNo::ZERO, &mut |found| {
+        if let Salvaged::Entry(entry) = found {
+            keys.push(entry.key.to_vec());
+        }
         Ok(())
     });
     (keys, report.unwrap().losses)

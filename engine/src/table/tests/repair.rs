@@ -4,7 +4,7 @@ use super::*;
 use crate::error::ErrorKind;
 use crate::options::{Compression, FilterPolicy, Layout};
 use crate::table::salvage::SalvageReport;
-use crate::table::{Loss, salvage};
+use crate::table::{Loss, Salvaged, salvage};
 
 fn entries(count: u64) -> Vec<TestEntry> {
     (0..count)
@@ -41,7 +41,10 @@ fn salvage_bytes(bytes: &[u8]) -> Result<(Vec<TestEntry>, SalvageReport)> {
     vfs.create_dir_all(Path::new("t")).unwrap();
     vfs.create(path).unwrap().append(bytes).unwrap();
     let mut got = Vec::new();
-    let report = salvage(&vfs, path, None, SeqNo::ZERO, &mut |entry| {
+    let report = salvage(&vfs, path, None, SeqNo::ZERO, &mut |found| {
+        let Salvaged::Entry(entry) = found else {
+            return Ok(());
+        };
         got.push(TestEntry {
             key: entry.key.to_vec(),
             seq: entry.seq.0,
@@ -50,6 +53,23 @@ fn salvage_bytes(bytes: &[u8]) -> Result<(Vec<TestEntry>, SalvageReport)> {
         Ok(())
     })?;
     Ok((got, report))
+}
+
+/// The orphans of a damaged table.
+fn orphans_of(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let vfs = MemVfs::new();
+    let path = Path::new("t/000001.table");
+    vfs.create_dir_all(Path::new("t")).unwrap();
+    vfs.create(path).unwrap().append(bytes).unwrap();
+    let mut orphans = Vec::new();
+    let report = salvage(&vfs, path, None, SeqNo::ZERO, &mut |found| {
+        if let Salvaged::Orphan(orphan) = found {
+            orphans.push(orphan.bytes.to_vec());
+        }
+        Ok(())
+    });
+    assert_eq!(report.unwrap().orphans, orphans.len() as u64);
+    orphans
 }
 
 #[test]
@@ -163,4 +183,30 @@ fn a_damaged_key_block_is_told_by_its_neighbours() {
     assert_eq!(report.losses, [Loss::Bytes(hole), keys]);
     let reader = open_bytes(&bad, ReadMode::Pread).unwrap();
     assert_eq!(reader.verify(&mut |_| Ok(())).unwrap().problems.len(), 1);
+
+    // Their values are sound, and come out end to end as far as they share a frame.
+    let inline_bytes_max = options(0).inline_value_bytes_max as usize;
+    let lost = entries.iter().filter(|entry| !got.contains(entry));
+    let values = lost.filter_map(|entry| entry.value.clone());
+    let lost: Vec<Vec<u8>> = values
+        .filter(|value| value.len() > inline_bytes_max)
+        .collect();
+    let orphans = orphans_of(&bad);
+    assert!(lost.len() > 3 && orphans.len() > 1, "{}", orphans.len());
+    assert_eq!(orphans.concat(), lost.concat());
+    assert!(orphans_of(&good.bytes()).is_empty());
+}
+
+#[test]
+fn a_table_without_any_key_block_gives_its_frames_as_orphans() {
+    let entries = entries(60);
+    let good = build(&entries, &[], &options(512), 1).unwrap();
+    let reader = good.open(ReadMode::Mmap, 0).unwrap();
+    let cut = reader.index().unwrap().extent(0).unwrap().start as usize;
+    let orphans = orphans_of(&good.bytes()[..cut]);
+    assert_eq!(orphans.len() as u64, reader.properties().frames);
+    let values = entries.iter().filter_map(|entry| entry.value.as_ref());
+    let framed: u64 = values.map(|value| value.len() as u64).sum::<u64>()
+        - reader.properties().inline_value_bytes;
+    assert_eq!(orphans.concat().len() as u64, framed);
 }

@@ -9,22 +9,21 @@ use super::{
     LostPart, SCRATCH_SUFFIX, SalvageLoss, SalvageOptions, SalvagePhase, SalvageProgress,
     SalvageReport,
 };
-use crate::db::{Db, table_meta};
+use crate::db::{Db, DbInner, table_meta};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::{InternalIterator, RangeTombstone};
 use crate::manifest::TableMeta;
 use crate::options::{ReadMode, TableOptions};
 use crate::read::{LevelIter, OpenTable, TableRun};
 use crate::stats::Stats;
-use crate::table::{IterContext, Loss, TableProperties, TableReader, TableWriter};
-use crate::types::{FileNumber, KeyspaceId, SeqNo};
+use crate::table::{IterContext, Loss, Salvaged, TableProperties, TableReader, TableWriter};
+use crate::types::{EntryKind, FileNumber, KeyspaceId, SeqNo};
 use crate::vfs::Vfs;
 
 /// The first phase of a salvage.
 pub(super) struct Rescue<'a> {
     pub(super) db: &'a Db,
     pub(super) options: &'a SalvageOptions,
-    pub(super) has_manifest: bool,
 }
 
 /// Tables that can be read from end to end.
@@ -50,9 +49,7 @@ impl Rescue<'_> {
         report: &mut SalvageReport,
         progress: &mut dyn FnMut(SalvageProgress),
     ) -> Result<Rescued> {
-        if !self.has_manifest {
-            self.place_in_history(&mut tables);
-        }
+        self.place_in_history(&mut tables);
         let mut state = SalvageProgress {
             phase: SalvagePhase::Rescue,
             bytes: 0,
@@ -65,7 +62,7 @@ impl Rescue<'_> {
                     report.tables_sound += 1;
                     (Some(table), Some(properties))
                 }
-                None => self.damaged(source, report)?,
+                None => self.damaged(source, report, &mut rescued)?,
             };
             if let Some(table) = table {
                 let name = self.owner(source, properties, report, &mut rescued);
@@ -80,16 +77,22 @@ impl Rescue<'_> {
     /// Numbers what was built outside the history: newer than everything in tables begun before,
     /// which is the least that is true.
     fn place_in_history(&self, tables: &mut [SourceTable]) {
+        if tables.iter().all(|table| table.id.is_some()) {
+            return;
+        }
+        let mut by_age: Vec<&mut SourceTable> = tables.iter_mut().collect();
+        by_age.sort_by_key(|table| table.number);
         let mut newest = SeqNo::ZERO;
-        for table in tables.iter_mut().rev() {
+        for table in by_age {
             let vfs = &*self.options.db.vfs;
             let opened = TableReader::open(vfs, &table.path, ReadMode::Pread, None, SeqNo::ZERO);
             let Ok(reader) = opened else { continue };
-            if reader.properties().outside_history {
+            let properties = reader.properties();
+            // What the manifest's readable part names has its place.
+            if table.id.is_none() && properties.outside_history {
                 table.seq_base = SeqNo(newest.0 + 1);
-            } else {
-                newest = newest.max(reader.properties().seq_max);
             }
+            newest = newest.max(SeqNo(properties.seq_max.0.saturating_add(table.seq_base.0)));
         }
     }
 
@@ -124,20 +127,35 @@ impl Rescue<'_> {
         &self,
         source: &SourceTable,
         report: &mut SalvageReport,
+        rescued: &mut Rescued,
     ) -> Result<(Option<Table>, Option<TableProperties>)> {
         let db = self.db.inner();
-        let path = db.dir().join(format!("{}{SCRATCH_SUFFIX}", source.number));
-        let options = TableOptions::blocks(1, 64 << 10);
-        let pool = db.compression_pool();
-        let mut writer = TableWriter::create(db.vfs(), path.clone(), &options, pool)?;
+        let mut entries = Scratch::create(db, format!("{}{SCRATCH_SUFFIX}", source.number))?;
+        let mut orphans = None;
         let salvaged = crate::table::salvage(
             &**db.vfs(),
             &source.path,
             source.id,
             source.seq_base,
-            &mut |entry| {
+            &mut |found| {
                 self.options.cancel.check("the salvage")?;
-                writer.add(entry.key, entry.seq, entry.kind, entry.value)
+                match found {
+                    Salvaged::Entry(it) => entries.writer.add(it.key, it.seq, it.kind, it.value),
+                    Salvaged::Orphan(it) if self.options.orphans_keyspace.is_some() => {
+                        let scratch = match &mut orphans {
+                            Some(scratch) => scratch,
+                            none => none.insert(Scratch::create(
+                                db,
+                                format!("{}.orphans{SCRATCH_SUFFIX}", source.number),
+                            )?),
+                        };
+                        report.orphans += 1;
+                        let key = orphan_key(source.number, it.frame, it.offset);
+                        let (seq, kind) = (SeqNo::ZERO, EntryKind::Put);
+                        scratch.writer.add(&key, seq, kind, it.bytes)
+                    }
+                    Salvaged::Orphan(_) => Ok(()),
+                }
             },
         );
         let salvaged = match salvaged {
@@ -160,11 +178,12 @@ impl Rescue<'_> {
             keyspace: source.keyspace.clone(),
             part: loss.into(),
         }));
-        let table = Table {
-            meta: Arc::new(table_meta(writer.finish()?, source.number)),
-            path,
-            tombstones: salvaged.range_tombstones,
-        };
+        if let (Some(orphans), Some(name)) = (orphans, &self.options.orphans_keyspace) {
+            let table = orphans.finish(source.number, Vec::new())?;
+            let tables = rescued.keyspaces.entry(name.clone()).or_default();
+            tables.push(table);
+        }
+        let table = entries.finish(source.number, salvaged.range_tombstones)?;
         Ok((Some(table), salvaged.properties))
     }
 
@@ -197,6 +216,38 @@ impl Rescue<'_> {
         });
         self.options.fallback_keyspace.clone()
     }
+}
+
+/// A table of the target that goes when the salvage ends.
+struct Scratch {
+    path: PathBuf,
+    writer: TableWriter,
+}
+
+impl Scratch {
+    fn create(db: &DbInner, name: String) -> Result<Self> {
+        let path = db.dir().join(name);
+        let options = TableOptions::blocks(1, 64 << 10);
+        let pool = db.compression_pool();
+        let writer = TableWriter::create(db.vfs(), path.clone(), &options, pool)?;
+        Ok(Self { path, writer })
+    }
+
+    fn finish(self, number: FileNumber, tombstones: Vec<RangeTombstone>) -> Result<Table> {
+        Ok(Table {
+            meta: Arc::new(table_meta(self.writer.finish()?, number)),
+            path: self.path,
+            tombstones,
+        })
+    }
+}
+
+/// See [`SalvageOptions::orphans_keyspace`].
+fn orphan_key(table: FileNumber, frame: u32, offset: u32) -> Vec<u8> {
+    let mut key = table.0.to_be_bytes().to_vec();
+    key.extend_from_slice(&frame.to_be_bytes());
+    key.extend_from_slice(&offset.to_be_bytes());
+    key
 }
 
 /// Whether an error means that the source's bytes cannot be had, not that the new store cannot be

@@ -238,8 +238,11 @@ fn what_cannot_be_done_leaves_nothing_behind() {
     let error = salvage(DIR, TARGET, &cancelled, &mut |_| cancel.cancel()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
     assert!(!vfs.exists(Path::new(TARGET)).unwrap());
-    let error = salvage(DIR, DIR, &options(&vfs), &mut |_| {}).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    for target in [DIR, "/store/new", "/"] {
+        let error = salvage(DIR, target, &options(&vfs), &mut |_| {}).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.message().contains("store"), "{error}");
+    }
     run(&vfs);
     let error = salvage(DIR, TARGET, &options(&vfs), &mut |_| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
@@ -251,4 +254,101 @@ fn what_cannot_be_done_leaves_nothing_behind() {
             .count(),
         250
     );
+}
+
+/// What the frames of a damaged table held under lost keys came out of no salvage.
+#[test]
+fn values_of_lost_keys_come_out_where_they_are_wanted() {
+    let vfs = MemVfs::new();
+    drop(build_store(&vfs));
+    // A key block whose keys no other table or log has.
+    let mut block = None;
+    for path in tables(&vfs) {
+        crate::list_key_blocks_in(&vfs, &path, &mut |found| {
+            let first = found.entries.unwrap().first;
+            if (key(100)..key(180)).contains(&first) {
+                block = Some((path.clone(), found.range.start as usize));
+            }
+            true
+        })
+        .unwrap();
+    }
+    let (path, start) = block.unwrap();
+    flip(&vfs, &path, start + 40);
+    let wanted = SalvageOptions {
+        orphans_keyspace: Some("orphans".to_owned()),
+        ..options(&vfs)
+    };
+    let report = salvage(DIR, TARGET, &wanted, &mut |_| {}).unwrap();
+    assert!(report.orphans > 0);
+    let is_keys = |loss: &SalvageLoss| matches!(loss.part, LostPart::Keys { .. });
+    assert!(report.losses.iter().any(is_keys), "{:?}", report.losses);
+    let files = open_target(&vfs);
+    let orphans = files.db().existing_keyspace("orphans").unwrap().unwrap();
+    let all: Vec<Bytes> = orphans
+        .iter(KeyRange::all(), Default::default())
+        .unwrap()
+        .map(|entry| entry.unwrap().1)
+        .collect();
+    assert_eq!(all.len() as u64, report.orphans);
+    let all = all.concat();
+    let mut found = 0;
+    for number in 0..300 {
+        let (Some(value), None) = (expected(number), files.get(key(number)).unwrap()) else {
+            continue;
+        };
+        found += 1;
+        assert!(all.windows(value.len()).any(|it| it == value), "{number}");
+    }
+    assert!(found > 10, "{found}");
+
+    // Nobody asked for them.
+    let plain = salvage(DIR, "/plain", &options(&vfs), &mut |_| {}).unwrap();
+    assert_eq!(plain.orphans, 0);
+    assert_eq!(plain.keyspaces.len(), report.keyspaces.len() - 1);
+}
+
+/// A table that a compaction had replaced, or that was never committed.
+#[test]
+fn tables_that_no_manifest_names_are_told_and_taken_only_if_it_is_damaged() {
+    for is_damaged in [false, true] {
+        let vfs = MemVfs::new();
+        let db = build_store(&vfs);
+        let before: Vec<(PathBuf, Vec<u8>)> = tables(&vfs)
+            .into_iter()
+            .map(|path| (path.clone(), read_whole(&vfs, &path).unwrap()))
+            .collect();
+        let files = db.existing_keyspace("files").unwrap().unwrap();
+        files.compact(&KeyRange::all()).unwrap();
+        db.close().unwrap();
+        drop((db, files));
+        let (path, bytes) = before
+            .iter()
+            .find(|(path, _)| !vfs.exists(path).unwrap())
+            .unwrap();
+        vfs.create(path).unwrap().append(bytes).unwrap();
+        if is_damaged {
+            let manifest = files_ending(&vfs, "manifest").pop().unwrap();
+            let middle = read_whole(&vfs, &manifest).unwrap().len() / 2;
+            flip(&vfs, &manifest, middle);
+        }
+        let report = run(&vfs);
+        let (taken, left) = (&report.unlisted_taken, &report.unlisted_left);
+        assert_eq!(taken.contains(path), is_damaged, "{report:?}");
+        assert_eq!(left.contains(path), !is_damaged, "{report:?}");
+        let is_told = report
+            .losses
+            .iter()
+            .any(|loss| matches!(loss.part, LostPart::Manifest(_)));
+        assert_eq!(is_told, is_damaged);
+        let files = open_target(&vfs);
+        for number in 0..310 {
+            let found = files.get(key(number)).unwrap();
+            let is_back = is_damaged && (200..250).contains(&number);
+            assert!(
+                found.as_deref() == expected(number).as_deref() || is_back,
+                "{number}"
+            );
+        }
+    }
 }
