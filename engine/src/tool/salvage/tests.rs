@@ -352,3 +352,28 @@ fn tables_that_no_manifest_names_are_told_and_taken_only_if_it_is_damaged() {
         }
     }
 }
+
+/// A writer that found no length in `CURRENT` set it aside: it may be what the manifest lost.
+#[test]
+fn a_table_that_was_set_aside_is_taken_and_told() {
+    let vfs = MemVfs::new();
+    drop(build_store(&vfs));
+    let aside = Path::new(DIR).join("000900.table.lost");
+    let shared: Arc<dyn Vfs> = Arc::new(vfs.clone());
+    let pool = crate::codec::CompressionPool::new(1);
+    let options = crate::TableOptions::default();
+    let mut writer =
+        crate::table::TableWriter::create(&shared, aside.clone(), &options, &pool).unwrap();
+    let value = Bytes::from_static(b"found again");
+    writer
+        .add(b"lost key", SeqNo(3), crate::EntryKind::Put, value)
+        .unwrap();
+    writer.finish().unwrap();
+    let report = run(&vfs);
+    assert_eq!(report.unlisted_taken, [aside]);
+    assert!(report.unlisted_left.is_empty());
+    let files = open_target(&vfs);
+    let fallback = files.db().existing_keyspace("recovered").unwrap().unwrap();
+    let found = fallback.get("lost key").unwrap();
+    assert_eq!(found.as_deref(), Some(&b"found again"[..]));
+}
