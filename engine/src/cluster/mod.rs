@@ -19,6 +19,7 @@
 
 mod hops;
 mod index;
+mod lone;
 mod pieces;
 mod select;
 mod sketch;
@@ -27,6 +28,7 @@ mod tests;
 
 use hops::Forest;
 use index::{Index, Lookup};
+pub(crate) use lone::LoneSketch;
 use select::{Gain, NONE, Pairs};
 use sketch::Sketches;
 
@@ -50,6 +52,23 @@ impl Default for ClusterOptions {
             saved_bytes_per_1000_decoded: 25,
             depth_max: 1,
         }
+    }
+}
+
+impl ClusterOptions {
+    /// Entries of the sketch of a value of this length, at most.
+    fn entries_max(&self, value_bytes: usize) -> usize {
+        let most = self.sketch_entries_max as usize;
+        (value_bytes / BYTES_PER_ENTRY_MIN)
+            .min(most)
+            .max(value_bytes / BYTES_PER_FURTHER_ENTRY)
+            .min(most * FURTHER_ENTRIES_FACTOR)
+            .max(ENTRIES_MIN)
+    }
+
+    /// What decoding a base of this length costs, in stored bytes.
+    fn due(&self, base_bytes: u32) -> u64 {
+        u64::from(base_bytes) * u64::from(self.saved_bytes_per_1000_decoded) / 1000
     }
 }
 
@@ -93,12 +112,7 @@ impl Clusterer {
 
     /// Sketches the next value. A window has fewer than 2^32 of them, and less than 16 GiB.
     pub(crate) fn add(&mut self, value: &[u8]) {
-        let most = self.options.sketch_entries_max as usize;
-        let entries_max = (value.len() / BYTES_PER_ENTRY_MIN)
-            .min(most)
-            .max(value.len() / BYTES_PER_FURTHER_ENTRY)
-            .min(most * FURTHER_ENTRIES_FACTOR)
-            .max(ENTRIES_MIN);
+        let entries_max = self.options.entries_max(value.len());
         self.sketches.push(value, entries_max);
     }
 
@@ -155,8 +169,7 @@ impl Clusterer {
 
     /// What decoding a value for another one costs, in stored bytes.
     fn due(&self, value: u32) -> u64 {
-        let bytes = u64::from(self.sketches.get(value).value_bytes);
-        bytes * u64::from(self.options.saved_bytes_per_1000_decoded) / 1000
+        self.options.due(self.sketches.get(value).value_bytes)
     }
 }
 

@@ -313,16 +313,21 @@ impl TableIter {
             return self.table.value_in(frame, place);
         }
         self.read_ahead(place.frame);
-        let context = ReadContext {
-            held: Some(&self.bases),
-            ..self.context.as_read()
-        };
-        let frame = self.table.frame(place.frame, &context)?;
+        let frame = self.raw_frame(place.frame)?;
         let value = self.table.value_in(&frame, place)?;
         if frame.len() > value.len() {
             self.frame.replace(Some((place.frame, frame)));
         }
         Ok(value)
+    }
+
+    /// A frame's raw bytes.
+    pub(super) fn raw_frame(&self, ordinal: u32) -> Result<Bytes> {
+        let context = ReadContext {
+            held: Some(&self.bases),
+            ..self.context.as_read()
+        };
+        self.table.frame(ordinal, &context)
     }
 
     /// Tells the kernel of the next stretch of the value area once a walk gets near its end.

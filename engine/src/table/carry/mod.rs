@@ -9,8 +9,9 @@
 //! ```text
 //! places in key order ─▶ survey: which frames are whole ─▶ traces: may the dictionary stay
 //!                         │                                 │
-//!                         └── whole, base too: copied       └── no, or too much is fresh:
+//!                         ├── whole, base too: copied       └── no, or too much is fresh:
 //!                         └── else: fresh                       all of it is encoded anew
+//!                              └─▶ adopt: which of it joins a copied cluster
 //! ```
 //!
 //! Invariants:
@@ -24,22 +25,26 @@
 //! Of a value there is a place in memory until the table is written, 20 bytes; the values themselves
 //! come and go one by one.
 
+mod adopt;
 mod survey;
 mod traces;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
+use self::adopt::{Adopted, Joining, adopt};
 use self::survey::{Frame, Survey};
 use super::context::IterContext;
 use super::frames::{FrameWriter, StoredFrame};
 use super::iter::TableIter;
 use super::key_block::FramePlace;
-use super::layout::{FrameSink, LayoutWriter};
+use super::layout::{BaseFrame, FrameSink, LayoutWriter, RawFrame, planned_with};
 use super::reader::TableReader;
 use super::unit::{ORDINAL_MASK, UnitCodec, UnitKind};
 use crate::codec::Dictionary;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{Layout, TableOptions};
+use crate::options::{Compression, Layout, TableOptions};
 use crate::vfs::Advice;
 
 /// A table is encoded anew once this part of its values would be there without having been planned
@@ -95,8 +100,8 @@ pub(super) struct Carry {
     placed: u32,
     /// Which of them the layout was given, in the order it was.
     given: Vec<u32>,
-    /// Those that lie in copied frames.
-    copied: Vec<(u32, FramePlace)>,
+    /// Those that are written otherwise.
+    written: Vec<(u32, FramePlace)>,
 }
 
 /// A table that values come from.
@@ -119,6 +124,8 @@ struct CarriedValue {
 struct Continued {
     source: u32,
     survey: Survey,
+    /// Fresh values that join its clusters.
+    adopted: Adopted,
     unplanned_bytes: u64,
 }
 
@@ -130,7 +137,7 @@ impl Carry {
             values: Vec::new(),
             placed: 0,
             given: Vec::new(),
-            copied: Vec::new(),
+            written: Vec::new(),
         }
     }
 
@@ -182,7 +189,7 @@ impl Carry {
     pub(super) fn memory_bytes(&self) -> usize {
         self.values.capacity() * size_of::<CarriedValue>()
             + self.given.capacity() * size_of::<u32>()
-            + self.copied.capacity() * size_of::<(u32, FramePlace)>()
+            + self.written.capacity() * size_of::<(u32, FramePlace)>()
     }
 
     /// Writes the values: copies frames, and gives the layout what is fresh.
@@ -208,8 +215,9 @@ impl Carry {
             layout.train_no_dictionary();
             self.copy(continued, &values, frames, &mut kept, progress)?;
         }
-        for value in &values {
-            if !continued.as_ref().is_some_and(|it| it.copies(value)) {
+        for (position, value) in values.iter().enumerate() {
+            let is_written = |it: &Continued| it.copies(value) || it.adopted.contains(position);
+            if !continued.as_ref().is_some_and(is_written) {
                 self.encode(value, layout, frames)?;
                 progress(u64::from(value.place.len))?;
             }
@@ -269,10 +277,20 @@ impl Carry {
             );
             return Ok(None);
         }
+        let adopted = match options.layout {
+            Layout::Clustered(cluster)
+                if cluster.depth_max > 0 && options.compression != Compression::None =>
+            {
+                let cluster = planned_with(&cluster);
+                adopt(&self.sources, index, &survey, values, cluster)?
+            }
+            _ => Adopted::default(),
+        };
         Ok(Some(Continued {
             source: index,
             survey,
-            unplanned_bytes,
+            unplanned_bytes: unplanned_bytes - adopted.raw_bytes,
+            adopted,
         }))
     }
 
@@ -312,13 +330,48 @@ impl Carry {
                     frame: copy,
                     ..value.place
                 };
-                self.copied.push((value.index, place));
+                self.written.push((value.index, place));
             }
             kept.frames += 1;
             kept.stored_bytes += frame.extent.end - frame.extent.start;
             kept.raw_bytes += u64::from(frame.raw_len);
             progress(u64::from(frame.raw_len))?;
+            let joining = continued.adopted.of_base(ordinal);
+            if !joining.is_empty() {
+                let raw = self.from(continued.source)?.values.raw_frame(ordinal)?;
+                let base = BaseFrame {
+                    ordinal: copy,
+                    decoded_bytes: raw.len() as u64,
+                    bytes: raw,
+                };
+                for Joining { value, bytes } in joining {
+                    self.encode_follower(value, bytes.clone(), base.clone(), frames)?;
+                    progress(u64::from(value.place.len))?;
+                }
+            }
         }
+        Ok(())
+    }
+
+    /// Gives a value the next frame, in the cluster of a base.
+    fn encode_follower(
+        &mut self,
+        value: &CarriedValue,
+        bytes: Bytes,
+        base: BaseFrame,
+        frames: &mut FrameWriter,
+    ) -> Result<()> {
+        let frame = frames.push(RawFrame {
+            bytes,
+            value_lens: vec![value.place.len],
+            base: Some(base),
+        })?;
+        let place = FramePlace {
+            frame,
+            offset: 0,
+            ..value.place
+        };
+        self.written.push((value.index, place));
         Ok(())
     }
 
@@ -326,7 +379,7 @@ impl Carry {
     pub(super) fn places(&self, laid_out: &[FramePlace]) -> Result<Vec<FramePlace>> {
         let mut places = vec![None; self.placed as usize];
         let given = self.given.iter().copied().zip(laid_out.iter().copied());
-        for (index, place) in given.chain(self.copied.iter().copied()) {
+        for (index, place) in given.chain(self.written.iter().copied()) {
             if let Some(slot) = places.get_mut(index as usize) {
                 *slot = Some(place);
             }

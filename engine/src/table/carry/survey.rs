@@ -109,6 +109,29 @@ impl Survey {
         Ok(())
     }
 
+    /// Whether a frame is copied.
+    pub(super) fn is_copied(&self, ordinal: u32) -> bool {
+        let frame = self.frames.get(ordinal as usize);
+        frame.is_some_and(|frame| frame.is_copied)
+    }
+
+    /// The base that the cluster of a copied frame begins with, or the frame itself if it could begin
+    /// one: it has one value, and no base.
+    pub(super) fn root(&self, ordinal: u32) -> Option<u32> {
+        let mut root = ordinal;
+        // Ends: a frame that is copied comes behind its base.
+        loop {
+            let frame = self.frames.get(root as usize)?;
+            if !frame.is_copied {
+                return None;
+            }
+            match frame.base {
+                Some(base) => root = base,
+                None => return (frame.members.len() == 1).then_some(root),
+            }
+        }
+    }
+
     /// The values of a frame that survive, by offset.
     pub(super) fn members<'a>(
         &'a self,

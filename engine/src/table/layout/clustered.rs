@@ -125,11 +125,16 @@ impl ClusteredWriter {
 }
 
 fn clusterer(options: &ClusterOptions) -> Clusterer {
-    Clusterer::new(cluster::ClusterOptions {
+    Clusterer::new(planned_with(options))
+}
+
+/// What of the options the choice of bases goes by.
+pub(crate) fn planned_with(options: &ClusterOptions) -> cluster::ClusterOptions {
+    cluster::ClusterOptions {
         sketch_entries_max: options.sketch_entries_max,
         saved_bytes_per_1000_decoded: options.saved_bytes_per_1000_decoded,
         depth_max: options.depth_max,
-    })
+    }
 }
 
 /// Which values serve as a base.

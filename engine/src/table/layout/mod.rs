@@ -24,6 +24,7 @@ use crate::options::{Compression, Layout, TableOptions};
 
 use self::blocks::BlocksWriter;
 use self::clustered::ClusteredWriter;
+pub(crate) use self::clustered::planned_with;
 use super::key_block::FramePlace;
 pub(crate) use crate::codec::BaseFrame;
 use crate::codec::Dictionary;
