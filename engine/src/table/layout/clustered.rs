@@ -5,8 +5,8 @@
 //! What has no base and serves as none is packed into frames that it shares, up to a size. The
 //! table's dictionary is trained on the first window, once it is known what has no base there.
 //!
-//! The window holds copies: a value may be a slice of something much larger, which would stay in
-//! memory with it. It is full once its values, with what each costs besides, take `window_bytes`;
+//! The window holds a copy of what is a slice of something larger, which would stay in memory with
+//! it. It is full once its values, with what each costs besides, take `window_bytes`;
 //! its sketches come on top.
 
 use bytes::Bytes;
@@ -58,7 +58,7 @@ impl ClusteredWriter {
         self.dictionary_bytes = 0;
     }
 
-    pub(crate) fn add(&mut self, value: &[u8], sink: &mut dyn FrameSink) -> Result<()> {
+    pub(crate) fn add(&mut self, value: Bytes, sink: &mut dyn FrameSink) -> Result<()> {
         let len = u32::try_from(value.len()).map_err(|_| Error::limit("value exceeds 4 GiB"))?;
         let bytes = value.len() + VALUE_BYTES;
         if !self.window.is_empty() && self.window_bytes + bytes > self.window_bytes_max {
@@ -70,9 +70,9 @@ impl ClusteredWriter {
             len,
         });
         if self.options.depth_max > 0 {
-            self.clusterer.add(value);
+            self.clusterer.add(&value);
         }
-        self.window.push(Bytes::copy_from_slice(value));
+        self.window.push(own(value));
         self.window_bytes += bytes;
         Ok(())
     }
@@ -121,6 +121,18 @@ impl ClusteredWriter {
         self.window_bytes
             + self.clusterer.memory_bytes()
             + self.places.capacity() * size_of::<FramePlace>()
+    }
+}
+
+/// The value in memory of its own: as it is, where nobody else holds it and it is all there is.
+fn own(value: Bytes) -> Bytes {
+    const SPARE_SHARE_MAX: usize = 8;
+    match value.try_into_mut() {
+        Ok(whole) if whole.capacity() - whole.len() <= whole.len() / SPARE_SHARE_MAX => {
+            whole.freeze()
+        }
+        Ok(part) => Bytes::copy_from_slice(&part),
+        Err(shared) => Bytes::copy_from_slice(&shared),
     }
 }
 
@@ -300,7 +312,7 @@ mod tests {
         let mut frames = Frames::default();
         let mut writer = ClusteredWriter::new(options, 256);
         for value in values {
-            writer.add(value, &mut frames).unwrap();
+            writer.add(value.clone(), &mut frames).unwrap();
         }
         let places = writer.finish(&mut frames).unwrap();
         for (value, place) in values.iter().zip(&places) {
@@ -340,6 +352,22 @@ mod tests {
         let (frames, places) = write(&values, options);
         assert!(frames.0.iter().all(|(_, base)| base.is_none()));
         assert!(places.is_sorted_by_key(|place| (place.frame, place.offset)));
+    }
+
+    #[test]
+    fn a_value_keeps_nothing_else_in_memory() {
+        let whole = Bytes::from(vec![7; 1000]);
+        let at = whole.as_ptr();
+        assert_eq!(own(whole).as_ptr(), at, "copied for nothing");
+        let large = Bytes::from(vec![7; 1000]);
+        let slice = large.slice(..100);
+        assert_ne!(own(slice.clone()).as_ptr(), at);
+        drop(large);
+        let at = slice.as_ptr();
+        let owned = own(slice);
+        assert_eq!(owned.len(), 100);
+        assert_ne!(owned.as_ptr(), at, "900 bytes stay for 100");
+        assert!(own(Bytes::new()).is_empty());
     }
 
     #[test]

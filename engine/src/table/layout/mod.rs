@@ -92,7 +92,7 @@ impl LayoutWriter {
     pub(crate) fn add(&mut self, value: Bytes, sink: &mut dyn FrameSink) -> Result<()> {
         match self {
             Self::Blocks(blocks) => blocks.add(value, sink),
-            Self::Clustered(clustered) => clustered.add(&value, sink),
+            Self::Clustered(clustered) => clustered.add(value, sink),
         }
     }
 

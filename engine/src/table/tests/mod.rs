@@ -5,6 +5,7 @@ mod clustered;
 mod corruption;
 mod inventory;
 mod model;
+mod odd_clusters;
 mod repair;
 mod weight;
 
