@@ -4,6 +4,8 @@
 //! are built in turn, and every cell runs on each of them in turn before it is repeated, so that a
 //! drift of the machine meets all alike.
 
+use ppc_engine::{Compression, Profile, TableOptions};
+
 use super::cost;
 use crate::peers::{self, Codec, Peer, StoreSpec};
 use crate::results::{Cell, Experiment, Keys, Load, Temperature};
@@ -15,13 +17,6 @@ const MIB: u64 = 1 << 20;
 /// zstd levels and block sizes of the paper's Table II: the four large configurations.
 const LARGE_CONFIGURATIONS: [(i32, u32); 4] =
     [(3, 64 * KIB), (6, 4 * KIB), (6, 128 * KIB), (9, 128 * KIB)];
-
-/// Our profiles, and the codec that most of each is compressed by.
-const PROFILES: [(&str, Codec); 3] = [
-    ("fast", Codec::Zstd(3)),
-    ("balanced", Codec::Zstd(3)),
-    ("dense", Codec::Zstd(9)),
-];
 
 /// Block sizes of the paper's Figure 3.
 const GRID_BLOCK_BYTES: [u32; 4] = [4 * KIB, 16 * KIB, 64 * KIB, 128 * KIB];
@@ -465,14 +460,19 @@ fn grid(wishes: &Wishes) -> Vec<Group> {
 
 /// One group, so that all stores are measured in turn: any two of them may be compared.
 fn profiles(wishes: &Wishes) -> Vec<Group> {
-    let mut stores: Vec<StoreSpec> = PROFILES
-        .iter()
-        .map(|&(profile, codec)| StoreSpec {
-            layout: profile,
+    let own = |profile: Profile| {
+        // Each at its own level.
+        let codec = match TableOptions::profile(profile).compression {
+            Compression::Zstd { level } => Codec::Zstd(level),
+            _ => Codec::None,
+        };
+        StoreSpec {
+            layout: profile.name(),
             cache_bytes: wishes.cache_bytes,
             ..store(wishes, "ppc", Load::Sorted, codec, 0)
-        })
-        .collect();
+        }
+    };
+    let mut stores: Vec<StoreSpec> = Profile::ALL.map(own).into();
     for (level, block_bytes) in [(3, 64 * KIB), (6, 4 * KIB), (9, 128 * KIB)] {
         for load in [Load::Puts, Load::Sorted] {
             stores.push(store(
