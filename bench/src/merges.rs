@@ -90,7 +90,7 @@ pub fn run(args: &MergesArgs) -> Result<()> {
     let cost = compact(&db, &anew)?;
     report("encoded anew", &db, Some(&cost));
     check(&keyspace, &corpus)?;
-    Ok(db.close()?)
+    db.close()
 }
 
 /// Compacts what was flushed before: writing the new contents to tables is no part of a merge.
