@@ -58,6 +58,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `count` bytes.
+    #[inline]
     pub(crate) fn take(&mut self, count: usize, what: &str) -> Result<&'a [u8]> {
         let (head, tail) = self
             .rest
@@ -67,6 +68,7 @@ impl<'a> Cursor<'a> {
         Ok(head)
     }
 
+    #[inline]
     fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
         let (head, tail) = self
             .rest
@@ -77,11 +79,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// One byte.
+    #[inline]
     pub(crate) fn u8(&mut self, what: &str) -> Result<u8> {
         self.array::<1>(what).map(|[byte]| byte)
     }
 
     /// A little-endian `u32`.
+    #[inline]
     pub(crate) fn u32(&mut self, what: &str) -> Result<u32> {
         self.array(what).map(u32::from_le_bytes)
     }
@@ -92,7 +96,20 @@ impl<'a> Cursor<'a> {
     }
 
     /// A varint of at most 64 bits.
+    #[inline]
     pub(crate) fn varint(&mut self, what: &str) -> Result<u64> {
+        // Most take one byte.
+        match self.rest.split_first() {
+            Some((&byte, rest)) if byte < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(byte))
+            }
+            _ => self.long_varint(what),
+        }
+    }
+
+    #[inline(never)]
+    fn long_varint(&mut self, what: &str) -> Result<u64> {
         let mut value = 0u64;
         for (index, &byte) in self.rest.iter().take(VARINT_BYTES_MAX).enumerate() {
             let bits = u64::from(byte & 0x7f);
@@ -110,6 +127,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A varint that must fit `u32`.
+    #[inline]
     pub(crate) fn varint_u32(&mut self, what: &str) -> Result<u32> {
         let value = self.varint(what)?;
         u32::try_from(value)
@@ -117,6 +135,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A varint length and that many bytes.
+    #[inline]
     pub(crate) fn bytes(&mut self, what: &str) -> Result<&'a [u8]> {
         let len = self.varint(what)?;
         let len = usize::try_from(len).map_err(|_| truncated(what))?;
@@ -141,6 +160,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
+#[cold]
 fn truncated(what: &str) -> Error {
     Error::corruption(format!("{what} is cut short"))
 }

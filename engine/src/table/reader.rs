@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
-use super::context::ReadContext;
+use super::context::{IterContext, ReadContext};
 use super::directory::FrameDirectory;
 use super::filter::FilterView;
 use super::footer::{FOOTER_BYTES, Footer, HEADER_BYTES, SectionTable};
@@ -31,7 +31,7 @@ use super::unit::{UNIT_HEADER_BYTES, UnitCodec, UnitKind};
 use super::writer::TableSummary;
 use crate::cache::CachedUnit;
 use crate::codec::{Dictionary, with_scratch};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::iter::RangeTombstone;
 use crate::options::ReadMode;
 use crate::stats::{Counter, FilterOutcome};
@@ -348,6 +348,50 @@ impl TableReader {
         let unit = self.file.unit(UnitKind::KeyBlock, &range, buffer)?;
         check_plain(unit.header.codec, range.start)?;
         Ok(unit.stored)
+    }
+
+    /// Up to `count` keys that cut the table into parts of about equal bytes of keys and values. They
+    /// need not be keys of entries. Reads no more than a bounded number of key blocks.
+    pub(crate) fn sample_keys_by_bytes(
+        &self,
+        count: usize,
+        context: &IterContext,
+    ) -> Result<Vec<Vec<u8>>> {
+        const WEIGHED_BLOCKS_MAX: usize = 2048;
+        let index = self.index()?;
+        let step = index.len().div_ceil(WEIGHED_BLOCKS_MAX).max(1);
+        let mut weights = Vec::new();
+        for block in (0..index.len()).step_by(step) {
+            let mut bytes = 0u64;
+            let walked = self.with_key_block(block, &context.as_read(), |entries| {
+                entries.for_each(|key, entry| {
+                    let value_bytes = match entry.place {
+                        StoredPlace::Inline(value) => value.len() as u64,
+                        StoredPlace::Frame(place) => place.len.into(),
+                    };
+                    bytes += key.len() as u64 + value_bytes;
+                    Ok(())
+                })
+            });
+            // A damaged block weighs what was read of it: whoever samples will come upon it anyway.
+            match walked {
+                Err(error) if error.kind() != ErrorKind::Corruption => return Err(error),
+                _ => weights.push((block, bytes)),
+            }
+        }
+        let total: u64 = weights.iter().map(|(_, bytes)| bytes).sum();
+        let share = (total / (count as u64 + 1)).max(1);
+        let (mut keys, mut before) = (Vec::new(), 0u64);
+        for (block, bytes) in weights {
+            let cuts = (before + bytes) / share > before / share;
+            before += bytes;
+            let last = block + step - 1;
+            // The last block's separator is the end of the table, and cuts nothing.
+            if cuts && keys.len() < count && last + 1 < index.len() {
+                keys.push(index.separator(last)?.to_vec());
+            }
+        }
+        Ok(keys)
     }
 
     /// Up to `count` keys that cut the table into about equal parts. They need not be keys of

@@ -15,20 +15,20 @@ use crate::codec::CompressionPool;
 use crate::db::{IterOptions, Keyspace};
 use crate::error::{Error, Result};
 use crate::iter::InternalIterator;
-use crate::options::{ClusterOptions, Compression, Layout, ReadMode, TableOptions};
+use crate::options::{Compression, Layout, ReadMode, TableOptions};
 use crate::stats::{Counter, Stats};
 use crate::table::{IterContext, ReadContext, TableReader, TableSummary, TableWriter, key_hash};
 use crate::types::{EntryKind, KeyRange, SeqNo};
 use crate::vfs::{MemVfs, Vfs};
 
 /// Gets made of each table.
-const GETS_MAX: usize = 512;
+const GETS_MAX: usize = 2048;
 
 /// Where sample starts are looked for, for each one wanted.
 const CANDIDATES_PER_STRETCH: u64 = 4;
 
-/// Options of [`Keyspace::what_if`]. Every combination of levels, block sizes and dictionary sizes
-/// is measured.
+/// Options of [`Keyspace::what_if`]. Whole sets of options are measured, and every combination of
+/// levels, block sizes and dictionary sizes.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct WhatIfOptions {
@@ -38,8 +38,11 @@ pub struct WhatIfOptions {
     pub levels: Vec<i32>,
     /// Block sizes. Default 64 KiB, 256 KiB and 1 MiB.
     pub block_bytes: Vec<u32>,
-    /// Clustered layouts, besides the blocks. Default none.
-    pub clusters: Vec<ClusterOptions>,
+    /// Whole sets of options, such as the profiles; they come first. Default none.
+    ///
+    /// What is alike must lie in the sample to help: the more of the data it has, the more it shows of
+    /// what clusters save.
+    pub tables: Vec<TableOptions>,
     /// Dictionary sizes. Default 0: none.
     pub dictionary_bytes: Vec<u32>,
     /// Raw bytes of the sample. It lies in memory, and its compressed form beside it. Default 64 MiB.
@@ -57,7 +60,7 @@ impl Default for WhatIfOptions {
             table: TableOptions::default(),
             levels: vec![3, 9, 19],
             block_bytes: vec![64 << 10, 256 << 10, 1 << 20],
-            clusters: Vec::new(),
+            tables: Vec::new(),
             dictionary_bytes: vec![0],
             sample_bytes: 64 << 20,
             stretch_bytes: 8 << 20,
@@ -80,7 +83,9 @@ pub struct WhatIfResult {
     pub encode_time: Duration,
     /// Processor time of one thread to read it from end to end.
     pub decode_time: Duration,
-    /// Bytes that single gets of keys all over the sample decoded, without a cache.
+    /// Processor time of one thread for single gets of keys all over the sample, without a cache.
+    pub get_time: Duration,
+    /// Bytes that they decoded.
     pub get_decoded_bytes: u64,
     /// Bytes of values that they returned.
     pub get_returned_bytes: u64,
@@ -103,6 +108,12 @@ impl WhatIfResult {
     #[must_use]
     pub fn decode_mib_per_second(&self) -> f64 {
         mib_per_second(self.raw_bytes, self.decode_time)
+    }
+
+    /// MiB of values that single gets return in a second of one thread, bases decoded too.
+    #[must_use]
+    pub fn get_mib_per_second(&self) -> f64 {
+        mib_per_second(self.get_returned_bytes, self.get_time)
     }
 
     /// Bytes decoded for each byte that a single get returns.
@@ -200,7 +211,8 @@ impl Keyspace {
             let share = wanted * u128::from(table.raw_bytes) / u128::from(total.max(1));
             let share = usize::try_from(share).unwrap_or(usize::MAX);
             keys.push(table.smallest.clone());
-            keys.extend(db.table(table)?.sample_keys(share)?);
+            let context = db.iter_context(false);
+            keys.extend(db.table(table)?.sample_keys_by_bytes(share, &context)?);
         }
         keys.sort_unstable();
         keys.dedup();
@@ -211,24 +223,20 @@ impl Keyspace {
 }
 
 fn combinations(options: &WhatIfOptions) -> Result<Vec<TableOptions>> {
-    let mut combinations = Vec::new();
+    let mut combinations = options.tables.clone();
     for &dictionary_bytes in &options.dictionary_bytes {
-        let blocks = options.block_bytes.iter();
-        let blocks = blocks.map(|&bytes| Layout::Blocks { bytes });
-        let clusters = options.clusters.iter().copied().map(Layout::Clustered);
-        for layout in blocks.chain(clusters) {
+        for &bytes in &options.block_bytes {
             for &level in &options.levels {
-                let table = TableOptions {
-                    layout,
+                combinations.push(TableOptions {
+                    layout: Layout::Blocks { bytes },
                     compression: Compression::Zstd { level },
                     dictionary_bytes,
                     ..options.table.clone()
-                };
-                table.validate()?;
-                combinations.push(table);
+                });
             }
         }
     }
+    combinations.iter().try_for_each(TableOptions::validate)?;
     Ok(combinations)
 }
 
@@ -246,13 +254,16 @@ fn measure(
     let begun = thread_time();
     scan(&reader, cancel)?;
     let decode_time = thread_time().saturating_sub(begun);
+    let begun = thread_time();
     let (get_decoded_bytes, get_returned_bytes) = gets(&reader, sample)?;
+    let get_time = thread_time().saturating_sub(begun);
     Ok(WhatIfResult {
         table: options.clone(),
         raw_bytes: summary.raw_bytes,
         stored_bytes: summary.stored_bytes,
         encode_time,
         decode_time,
+        get_time,
         get_decoded_bytes,
         get_returned_bytes,
     })
@@ -345,16 +356,57 @@ mod tests {
             stretch_bytes: 16 << 10,
             ..WhatIfOptions::default()
         };
+        let options = WhatIfOptions {
+            tables: vec![TableOptions::balanced()],
+            ..options
+        };
         let mut last = (0, 0);
         let progress = &mut |done, total| last = (done, total);
         let results = files.what_if(&options, progress).unwrap();
-        assert_eq!((results.len(), last), (4, (4, 4)));
-        let (small, large) = (&results[0], &results[2]);
+        assert_eq!((results.len(), last), (5, (5, 5)));
+        assert_eq!(results[0].table, TableOptions::balanced());
+        assert!(
+            results
+                .iter()
+                .all(|result| result.get_time > Duration::ZERO)
+        );
+        let (small, large) = (&results[1], &results[3]);
         assert_eq!(large.table.layout, Layout::Blocks { bytes: 64 << 10 });
         assert!(large.ratio() < small.ratio());
         assert!(large.get_amplification() > small.get_amplification());
         assert!(small.get_amplification() >= 1.0);
         assert!(small.encode_time > Duration::ZERO && small.decode_time > Duration::ZERO);
+    }
+
+    /// It was spread by entries: a tenth of the bytes gave half of the sample, where small values
+    /// stand together, and their ratio was taken for that of all.
+    #[test]
+    fn a_sample_is_spread_by_bytes() {
+        let vfs: Arc<dyn Vfs> = Arc::new(MemVfs::new());
+        let options = crate::options::DbOptions {
+            vfs,
+            ..Default::default()
+        };
+        let db = crate::db::Db::open("/db", options).unwrap();
+        let table = TableOptions {
+            key_block_bytes: 256,
+            ..TableOptions::default()
+        };
+        let files = crate::options::KeyspaceOptions::uniform(table);
+        let files = db.keyspace("files", files).unwrap();
+        let mut loader = db.bulk_loader(Default::default()).unwrap();
+        for number in 0..4000u32 {
+            let bytes = if number < 2000 { 200 } else { 1800 };
+            let key = format!("{number:06}");
+            let value = Bytes::from(vec![b'a'; bytes]);
+            loader.put(&files, key, value).unwrap();
+        }
+        loader.finish(&mut |_| {}).unwrap();
+        let sample = files.sample(200_000, 10_000, &CancelToken::new()).unwrap();
+        let small = sample.iter().filter(|stretch| stretch[0].1.len() == 200);
+        let small = small.count();
+        assert!((1..=4).contains(&small), "{small} of {}", sample.len());
+        assert!((16..=20).contains(&sample.len()), "{}", sample.len());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `ppc whatif`: what other options would make of the contents.
 
-use clap::Args;
-use ppc_engine::{Compression, Layout, TableOptions, WhatIfOptions, WhatIfResult};
+use clap::{Args, ValueEnum};
+use ppc_engine::{Compression, Layout, Profile, TableOptions, WhatIfOptions, WhatIfResult};
 use ppc_store::ErrorKind;
 use serde_json::json;
 
@@ -12,11 +12,14 @@ use super::progress::Watcher;
 use super::size::ByteSize;
 use super::store::StoreArgs;
 
-/// Measure what other levels, block sizes and dictionaries would make of the contents
+/// Measure what the profiles, other levels, block sizes and dictionaries would make of the contents
 ///
-/// Writes a sample with each combination, to memory, and tells size and speed of one thread, and how
-/// many bytes a single get decodes for each byte it returns. The store is only read. `ppc compact
-/// --rewrite` applies a choice, with --zstd-level, --block-size and --dictionary.
+/// Writes a sample with each profile and each combination, to memory, and tells size and speed of one
+/// thread, and how many bytes a single get decodes for each byte it returns. The store is only read. `ppc
+/// compact --rewrite` applies a choice, with --profile, --zstd-level, --block-size and --dictionary.
+///
+/// Clusters gain from files that are alike: the larger the sample, the closer balanced and dense come
+/// to what they make of the whole store.
 ///
 /// It measures what it is told, once, and leaves the choice to you. `ppc tune` chooses: it builds
 /// tables on the disk, gets from them, repeats that, and recommends one for an objective; and it
@@ -25,10 +28,20 @@ use super::store::StoreArgs;
 #[command(after_long_help = "\
 Examples:
   ppc whatif code.ppc
+  ppc whatif code.ppc --profiles balanced,dense --levels 9 --block-sizes 128KiB --sample 512MiB
   ppc whatif code.ppc --levels 1,6,12 --block-sizes 16KiB,64KiB,1MiB --dictionaries 0,110KiB")]
 pub(crate) struct WhatIfArgs {
     #[command(flatten)]
     store: StoreArgs,
+    /// Profiles to try: fast, balanced, dense, or none
+    #[arg(
+        long,
+        value_enum,
+        value_name = "PROFILE,...",
+        value_delimiter = ',',
+        default_value = "fast,balanced,dense"
+    )]
+    profiles: Vec<TriedProfile>,
     /// zstd levels to try
     #[arg(
         long,
@@ -59,8 +72,31 @@ pub(crate) struct WhatIfArgs {
     sample: ByteSize,
 }
 
+/// A profile to try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum TriedProfile {
+    Fast,
+    Balanced,
+    Dense,
+    /// Combinations alone
+    None,
+}
+
+impl TriedProfile {
+    fn options(self) -> Option<TableOptions> {
+        match self {
+            Self::Fast => Some(TableOptions::fast()),
+            Self::Balanced => Some(TableOptions::balanced()),
+            Self::Dense => Some(TableOptions::dense()),
+            Self::None => None,
+        }
+    }
+}
+
 pub(crate) fn run(args: WhatIfArgs, global: Global, out: &mut Output) -> Result<(), Failure> {
     let mut options = WhatIfOptions::default();
+    let profiles = args.profiles.into_iter();
+    options.tables = profiles.filter_map(TriedProfile::options).collect();
     options.levels = args.levels;
     options.block_bytes = sizes("--block-sizes", &args.block_sizes)?;
     options.dictionary_bytes = sizes("--dictionaries", &args.dictionaries)?;
@@ -94,27 +130,42 @@ pub(crate) fn sizes(option: &str, sizes: &[ByteSize]) -> Result<Vec<u32>, Failur
 
 fn print(results: &[WhatIfResult], out: &mut Output) -> Result<(), Failure> {
     let mut table = Table::new(&[
+        ("profile", Align::Left),
         ("level", Align::Right),
         ("block", Align::Right),
         ("dictionary", Align::Right),
         ("ratio", Align::Right),
         ("write MiB/s", Align::Right),
         ("read MiB/s", Align::Right),
+        ("get MiB/s", Align::Right),
         ("decoded/returned", Align::Right),
     ]);
     for result in results {
         let (level, block_bytes) = shape(&result.table);
         table.row(vec![
+            profile_of(&result.table)
+                .map_or("", Profile::name)
+                .to_owned(),
             level.map_or("-".to_owned(), |level| level.to_string()),
-            ByteSize(block_bytes).to_string(),
+            match block_bytes {
+                0 => "clusters".to_owned(),
+                bytes => ByteSize(bytes).to_string(),
+            },
             ByteSize(result.table.dictionary_bytes.into()).to_string(),
             format!("{:.2} %", result.ratio() * 100.0),
             format!("{:.0}", result.encode_mib_per_second()),
             format!("{:.0}", result.decode_mib_per_second()),
+            format!("{:.0}", result.get_mib_per_second()),
             format!("{:.1}", result.get_amplification()),
         ]);
     }
     table.print(out)
+}
+
+/// The profile that these options are.
+fn profile_of(table: &TableOptions) -> Option<Profile> {
+    let mut profiles = Profile::ALL.into_iter();
+    profiles.find(|profile| TableOptions::profile(*profile) == *table)
 }
 
 /// A table's zstd level and block size, as far as it has them.
@@ -133,6 +184,7 @@ pub(crate) fn shape(table: &TableOptions) -> (Option<i32>, u64) {
 fn to_json(result: &WhatIfResult) -> serde_json::Value {
     let (level, block_bytes) = shape(&result.table);
     json!({
+        "profile": profile_of(&result.table).map(Profile::name),
         "zstd_level": level,
         "block_bytes": block_bytes,
         "dictionary_bytes": result.table.dictionary_bytes,
@@ -141,6 +193,7 @@ fn to_json(result: &WhatIfResult) -> serde_json::Value {
         "ratio": result.ratio(),
         "encode_mib_per_second": result.encode_mib_per_second(),
         "decode_mib_per_second": result.decode_mib_per_second(),
+        "get_mib_per_second": result.get_mib_per_second(),
         "get_decoded_per_returned": result.get_amplification(),
     })
 }

@@ -25,6 +25,45 @@ fn write_versions(dir: &std::path::Path) {
 }
 
 #[test]
+fn whatif_tells_what_each_profile_would_make_of_the_store() {
+    let scene = Scene::new();
+    let sources = scene.path("sources");
+    write_versions(&sources);
+    let store = scene.store();
+    succeed(args([&"import", &store, &sources]));
+    let line = args([
+        &"whatif",
+        &store,
+        &"--levels",
+        &"3",
+        &"--block-sizes",
+        &"4KiB",
+    ]);
+    let json = succeed(line.iter().cloned().chain(["--json".into()]));
+    let results: Vec<serde_json::Value> = String::from_utf8(json)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let profiles: Vec<_> = results.iter().map(|it| it["profile"].as_str()).collect();
+    let named = [Some("fast"), Some("balanced"), Some("dense"), None];
+    assert_eq!(profiles, named);
+    let ratio = |at: usize| results[at]["ratio"].as_f64().unwrap();
+    // Of so little data the dictionary is the larger part.
+    assert!(ratio(1) < ratio(0) && ratio(2) < ratio(1), "{results:?}");
+    // A follower and its base.
+    let decoded = results[1]["get_decoded_per_returned"].as_f64().unwrap();
+    assert!((1.5..4.0).contains(&decoded), "{decoded}");
+    let text = String::from_utf8(succeed(line)).unwrap();
+    assert!(
+        text.contains("balanced") && text.contains("clusters"),
+        "{text}"
+    );
+    let none = args([&"whatif", &store, &"--profiles", &"none"]);
+    assert!(!String::from_utf8(succeed(none)).unwrap().contains("fast"));
+}
+
+#[test]
 fn stats_tell_kinds_of_frames_likeness_and_depth() {
     let scene = Scene::new();
     let sources = scene.path("sources");

@@ -352,6 +352,8 @@ fn what_if_measures_every_combination() {
         &"1,6",
         &"--block-sizes",
         &"4KiB,64KiB",
+        &"--profiles",
+        &"none",
         &"--sample",
         &"1MiB",
         &"--json",
