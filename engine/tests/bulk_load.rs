@@ -134,6 +134,40 @@ fn runs_take_no_more_bytes_than_the_tables_that_they_become() {
 }
 
 #[test]
+fn a_late_entry_costs_the_tables_that_it_meets() {
+    let vfs = SteeredVfs::new();
+    let (db, keyspace) = open(db_options(&vfs));
+    let numbers = || (0..4096).map(|number| number * 2).chain([1001, 1003]);
+    let report = load(&db, &keyspace, numbers());
+    let [loaded] = &report.keyspaces[..] else {
+        panic!("one keyspace")
+    };
+    assert_eq!((loaded.runs, loaded.merged, loaded.level), (2, true, 6));
+    // It was the whole load.
+    assert!(
+        loaded.bytes_merged < loaded.bytes_written / 50,
+        "{loaded:?}"
+    );
+    assert_eq!(tables_in_level(&db, 0), 0);
+    assert!(dump(&keyspace).into_iter().eq(expected(numbers())));
+}
+
+#[test]
+fn of_sorted_input_little_is_held() {
+    let vfs = SteeredVfs::new();
+    let (db, keyspace) = open(db_options(&vfs));
+    let mut loader = loader(&db, 4 * MIB);
+    let mut most = 0;
+    for number in 0..8192 {
+        let value = Bytes::from(value(number, 1000));
+        loader.put(&keyspace, key(number), value).unwrap();
+        most = most.max(loader.memory_bytes());
+    }
+    assert!(most < MIB, "{most}");
+    assert_eq!(loader.finish(&mut |_| {}).unwrap().keyspaces[0].runs, 1);
+}
+
+#[test]
 fn sorted_parts_that_come_in_another_order_are_written_once() {
     let vfs = SteeredVfs::new();
     let (db, keyspace) = open(db_options(&vfs));

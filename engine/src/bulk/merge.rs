@@ -119,9 +119,14 @@ fn next_merge(
 
 fn is_affordable(plan: &Plan, runs: &HashSet<FileNumber>) -> bool {
     let loaded = plan.inputs.iter();
-    let loaded = loaded.filter(|input| runs.contains(&input.table.number));
+    let loaded = loaded.filter(|input| is_young_run(input, runs));
     let loaded: u64 = loaded.map(|input| input.table.stored_bytes).sum();
     plan.stored_bytes() - loaded <= loaded
+}
+
+/// Whether the table is one of `runs` that has not been moved out of L0 yet.
+fn is_young_run(input: &Input, runs: &HashSet<FileNumber>) -> bool {
+    input.level == 0 && runs.contains(&input.table.number)
 }
 
 /// The first group of connected tables that holds some of `runs`, merged into `level`.
@@ -147,14 +152,17 @@ fn merge_to(version: &Version, runs: &HashSet<FileNumber>, level: usize) -> Opti
     }
     let holds_runs = |group: &Vec<Input>| {
         let mut inputs = group.iter();
-        inputs.any(|input| runs.contains(&input.table.number))
+        inputs.any(|input| is_young_run(input, runs))
     };
     let inputs = connected(tables).into_iter().find(holds_runs)?;
+    // Where a few entries came too late, most tables of the first run meet nothing, and were
+    // written for good.
+    let trivial_move = matches!(&inputs[..], [alone] if !alone.table.provisional);
     Some(Plan {
         reason: Reason::BulkMerge,
         inputs,
         output_level: level,
-        trivial_move: false,
+        trivial_move,
     })
 }
 

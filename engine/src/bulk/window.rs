@@ -5,6 +5,11 @@
 //! for the current run waits in the window for the next one. So sorted input makes one run however
 //! long it is, nearly sorted input too as long as nothing comes later than a window's worth, and
 //! random input makes runs of twice the window on average.
+//!
+//! As long as every key is larger than all before it, nothing gains by waiting, and a window that fills
+//! memory only to be emptied again costs a page fault for every page: then a small part of it is
+//! enough. It becomes as large as memory allows with the first key that is out of order, which must
+//! not be later than that part holds, or it begins another run.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -31,6 +36,8 @@ pub(super) struct Window {
     arrival: Arrival,
     /// Whether those of the run being written arrived in order, until it began.
     in_order: bool,
+    /// Some key was smaller than one before it.
+    disordered: bool,
 }
 
 /// An entry that leaves the window for the run it belongs to.
@@ -49,6 +56,7 @@ impl Window {
         if too_late || self.last.is_none() {
             self.arrival.note(key);
         }
+        self.disordered |= too_late || self.largest().is_some_and(|largest| key < largest);
         let value_len = value.len();
         match self.entries.entry((run, key.into())) {
             Entry::Vacant(vacant) => {
@@ -90,6 +98,12 @@ impl Window {
     pub(super) fn largest(&self) -> Option<&[u8]> {
         let ((_, key), _) = self.entries.last_key_value()?;
         Some(key)
+    }
+
+    /// Whether keys have only ascended, and the window holds more than `bytes` of them.
+    pub(super) fn is_ahead_by(&self, bytes: usize) -> bool {
+        // The last key stays: it may be put again.
+        !self.disordered && self.memory_bytes > bytes && self.entries.len() > 1
     }
 
     /// Bytes held, about.

@@ -25,6 +25,21 @@ fn runs_alone_go_straight_to_the_last_level() {
 }
 
 #[test]
+fn a_table_that_meets_nothing_moves_unless_it_was_written_for_the_merge() {
+    let one_at_a_time = |flag: &str| merge_of(&format!("L0 2:x-z 1:a-b:100:={flag}"), &[1, 2]);
+    assert_eq!(one_at_a_time(""), "bulk-merge: L0 1 move to L6");
+    assert_eq!(one_at_a_time(":^"), "bulk-merge: L0 1 merge to L6");
+    // What was moved is done, though its number is still one of the load's.
+    let rest = "L0 2:x-z:100:=\n L6 1:a-b:100:=";
+    assert_eq!(merge_of(rest, &[1, 2]), "bulk-merge: L0 2 move to L6");
+    let over_others = "L0 1:a-b:100:=\n L6 7:b-c:50";
+    assert_eq!(
+        merge_of(over_others, &[1]),
+        "bulk-merge: L0 1 L6 7 merge to L6"
+    );
+}
+
+#[test]
 fn newer_tables_stay_and_older_ones_go_along_where_they_overlap() {
     assert_eq!(
         merge_of("L0 9:a-z 5:c-k 4:d-l 3:k-n 2:x-z", &[4, 5]),
