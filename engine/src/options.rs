@@ -303,7 +303,9 @@ pub struct TableOptions {
     /// stored raw.
     pub compression: Compression,
     /// Bytes of a zstd dictionary trained on each table's own values; 0 for none. Up to 1 MiB.
-    /// Default 0. Costs a sample of a hundred times its size in memory while a table is written.
+    /// Default 0. While a table of blocks is written, values are held back until there are 64 MiB of
+    /// them, or a hundred times the dictionary's size if that is more; a sample of all of these
+    /// trains it. A bulk load holds back half of its memory.
     pub dictionary_bytes: u32,
     /// Default [`FilterPolicy::Fuse8`].
     pub filter: FilterPolicy,

@@ -274,6 +274,8 @@ impl BulkLoader {
         Share {
             // What is left sorts the input.
             layout_bytes_max: memory_bytes / 4 / self.loads.len().max(1),
+            // Only what is written for good has a dictionary; then the input is nearly sorted.
+            dictionary_bytes_max: memory_bytes / 2 / self.loads.len().max(1),
             // Keyspaces are merged one after the other.
             merge_bytes: memory_bytes,
             threads: self.db.inner().compression_pool().threads(),
@@ -355,6 +357,8 @@ fn check_entry(key: &[u8], value: &[u8]) -> Result<()> {
 struct Share {
     /// What the layout of a table may hold back.
     layout_bytes_max: usize,
+    /// What blocks may hold back to train a dictionary on.
+    dictionary_bytes_max: usize,
     /// For merging its runs.
     merge_bytes: usize,
     threads: usize,
@@ -423,6 +427,7 @@ impl KeyspaceLoad {
                 let mut table = factory.create(&self.space, &table_options)?;
                 table.writer.set_outside_history();
                 table.writer.limit_window(share.layout_bytes_max);
+                table.writer.hold_for_dictionary(share.dictionary_bytes_max);
                 none.insert(table)
             }
         };

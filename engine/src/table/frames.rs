@@ -6,9 +6,11 @@
 //! bounded by bytes: beyond them the caller takes the oldest result first, compressing it himself
 //! if no thread has begun.
 //!
-//! With a dictionary wanted for blocks, frames are held back until there are samples enough to train
-//! it, or no more frames; then all are compressed with it. The clustered layout trains its own. It is
-//! written before the first frame, where a file cut short still has it.
+//! With a dictionary wanted for blocks, frames are held back, as many as memory allows of a table; then
+//! it is trained on samples from all over them, and they are compressed with it. Samples from where a
+//! table begins would not do: its keys come in order, and what they begin with need not be like what
+//! follows. The clustered layout trains its own. It is written before the first frame, where a file
+//! cut short still has it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,6 +29,9 @@ const IN_FLIGHT_BYTES_PER_THREAD: std::ops::RangeInclusive<usize> = 1 << 20..=8 
 
 /// Bytes of samples for each byte of dictionary.
 const SAMPLE_FACTOR: usize = 100;
+
+/// Raw bytes of frames held back for a dictionary, unless the samples alone take more.
+const HELD_BYTES: usize = 64 << 20;
 
 /// Longest sample: the trainer looks for what many samples share, which one huge value is not.
 const SAMPLE_BYTES_MAX: usize = 128 << 10;
@@ -50,6 +55,8 @@ pub(crate) struct FrameWriter {
 struct Sampling {
     held: Vec<RawFrame>,
     bytes: usize,
+    /// At which there is no more waiting.
+    bytes_max: usize,
     dictionary_bytes: usize,
 }
 
@@ -119,6 +126,7 @@ impl FrameWriter {
             codec: Arc::new(FrameCodec::new(options)),
             sampling: wants_dictionary.then(|| Sampling {
                 dictionary_bytes: options.dictionary_bytes as usize,
+                bytes_max: HELD_BYTES,
                 ..Sampling::default()
             }),
             ring: Ring::default(),
@@ -134,6 +142,13 @@ impl FrameWriter {
     /// The file, for its id, path and offset.
     pub(crate) fn output(&self) -> &Output {
         &self.output
+    }
+
+    /// Holds back about this many bytes of frames for a dictionary, instead of [`HELD_BYTES`].
+    pub(crate) fn hold_for_dictionary(&mut self, bytes: usize) {
+        if let Some(sampling) = &mut self.sampling {
+            sampling.bytes_max = bytes;
+        }
     }
 
     /// Bytes held.
@@ -278,7 +293,7 @@ impl FrameSink for FrameWriter {
             Some(sampling) => {
                 sampling.bytes += frame.bytes.len();
                 sampling.held.push(frame);
-                if sampling.bytes >= SAMPLE_FACTOR * sampling.dictionary_bytes {
+                if sampling.bytes >= sampling.bytes_max.max(sampling.sample_bytes_max()) {
                     self.end_sampling()?;
                 }
             }
@@ -301,19 +316,82 @@ impl FrameSink for FrameWriter {
 }
 
 impl Sampling {
+    fn sample_bytes_max(&self) -> usize {
+        SAMPLE_FACTOR * self.dictionary_bytes
+    }
+
     fn train(&self) -> Option<Dictionary> {
-        let mut samples = Vec::with_capacity(self.bytes);
-        let mut lengths = Vec::new();
+        // The trainer learns from the first three quarters of what it gets, and tests on the rest:
+        // both should come from everywhere.
+        let (mut learned, mut tested) = (Vec::new(), Vec::new());
+        for (at, sample) in self.spread().into_iter().enumerate() {
+            match at % 4 {
+                3 => tested.push(sample),
+                _ => learned.push(sample),
+            }
+        }
+        learned.append(&mut tested);
+        let lengths: Vec<usize> = learned.iter().map(|sample| sample.len()).collect();
+        train(&learned.concat(), &lengths, self.dictionary_bytes)
+    }
+
+    /// Beginnings of values, spread evenly over the bytes held.
+    fn spread(&self) -> Vec<&[u8]> {
+        let wanted = self.sample_bytes_max() as u128;
+        let (mut met, mut taken) = (0, 0);
+        let mut samples = Vec::new();
         for frame in &self.held {
             let mut rest: &[u8] = &frame.bytes;
             for &len in &frame.value_lens {
-                let (value, after) = rest.split_at_checked(len as usize)?;
+                let Some((value, after)) = rest.split_at_checked(len as usize) else {
+                    break;
+                };
                 rest = after;
+                met += value.len() as u128;
+                // As much of what was met as of the whole.
+                if taken * self.bytes as u128 >= met * wanted {
+                    continue;
+                }
                 let sample = value.get(..SAMPLE_BYTES_MAX).unwrap_or(value);
-                samples.extend_from_slice(sample);
-                lengths.push(sample.len());
+                taken += sample.len() as u128;
+                samples.push(sample);
             }
         }
-        train(&samples, &lengths, self.dictionary_bytes)
+        samples
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn samples_come_from_everywhere_and_are_as_many_as_wanted() {
+        // They all came from the first hundredfold of the dictionary's bytes.
+        let sampling = |frames: u32, dictionary_bytes| {
+            let held = (0..frames).map(|at| RawFrame {
+                bytes: Bytes::from(vec![at as u8; 3000]),
+                value_lens: vec![1000, 2000],
+                base: None,
+            });
+            Sampling {
+                held: held.collect(),
+                bytes: frames as usize * 3000,
+                bytes_max: usize::MAX,
+                dictionary_bytes,
+            }
+        };
+        let many = sampling(200, 600);
+        let samples = many.spread();
+        let bytes: usize = samples.iter().map(|sample| sample.len()).sum();
+        assert!((60_000..62_000).contains(&bytes), "{bytes}");
+        let tenths: std::collections::BTreeSet<u8> =
+            samples.iter().map(|sample| sample[0] / 20).collect();
+        assert_eq!(tenths.len(), 10);
+        // Where there are too few, all are samples.
+        assert_eq!(sampling(10, 600).spread().len(), 20);
+        assert!(sampling(0, 600).spread().is_empty());
     }
 }

@@ -121,6 +121,11 @@ impl TableWriter {
         self.carry = Some(Box::new(Carry::new(context)));
     }
 
+    /// Holds back about this many bytes of values until a dictionary is trained on samples of them.
+    pub(crate) fn hold_for_dictionary(&mut self, bytes: usize) {
+        self.frames.hold_for_dictionary(bytes);
+    }
+
     /// Notes in the table whose it is, for a salvage that has no manifest to ask.
     pub(crate) fn set_keyspace(&mut self, id: KeyspaceId, name: &str) {
         self.properties.keyspace = Some(OwnerKeyspace {
