@@ -219,7 +219,7 @@ impl DbInner {
 
     /// Holds `READERS` alone, so that no read-only opener relies on a file that goes; none while
     /// there are some.
-    fn lock_out_readers(&self) -> Result<Option<Box<dyn FileLock>>> {
+    pub(super) fn lock_out_readers(&self) -> Result<Option<Box<dyn FileLock>>> {
         let path = self.dir.join(READERS);
         self.vfs()
             .lock(&path, LockKind::Exclusive)
@@ -227,7 +227,7 @@ impl DbInner {
     }
 
     /// Whether the file is gone.
-    fn remove_file(&self, kind: FileKind, number: FileNumber) -> bool {
+    pub(super) fn remove_file(&self, kind: FileKind, number: FileNumber) -> bool {
         let path = file_path(&self.dir, kind, number);
         match self.vfs().remove(&path) {
             Ok(()) => true,

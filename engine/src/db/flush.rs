@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::inner::DbInner;
 use super::pipeline::{Generation, Stage};
 use super::space::Space;
+use crate::dir::FileKind;
 use crate::error::{Error, Result};
 use crate::iter::InternalIterator;
 use crate::manifest::{Edit, TableMeta};
@@ -123,14 +124,16 @@ impl DbInner {
         writer.finish()
     }
 
-    /// Removes tables that never came into force, unless it is unknown whether they did.
+    /// Removes tables that never came into force, unless it is unknown whether they did. At once, and
+    /// whoever reads the store: no manifest names them, and on a full disk every attempt would leave
+    /// some more.
     fn discard_tables(&self, numbers: &[FileNumber]) {
-        let mut obsolete = self.obsolete.lock();
-        numbers
-            .iter()
-            .for_each(|&number| obsolete.add_orphan(number));
-        drop(obsolete);
-        self.purge_obsolete();
+        for &number in numbers {
+            let is_known = self.check_writable().is_ok();
+            if !is_known || !self.remove_file(FileKind::Table, number) {
+                self.obsolete.lock().add_orphan(number);
+            }
+        }
     }
 }
 

@@ -9,8 +9,14 @@
 //! file's tail, so it is never written again, and no later write may be acknowledged on the strength
 //! of a log that follows it with a hole between. Instead, the next writer seals the memtables and
 //! waits until they are in tables, which makes every acknowledged write durable without the failed
-//! file; then it begins a new log. While the disk is full that flush fails, and writes fail with its
-//! error; reads go on. The same goes for a log found when the store is opened, unless it is known
+//! file; then it begins a new log, and the failed one is removed. While the disk is full that flush
+//! fails, and writes fail with its error; reads go on, and writes as soon as there is room.
+//!
+//! The failed log is cut back at once to what was acknowledged: on a full disk the torn batch is the
+//! first thing that can go, and whole ones, of a group or of a failed sync, must not be found by the
+//! next process after their writers were told that they failed. That is best effort: it is left out
+//! while others have the store open for reading, since they may be reading the log, and whoever
+//! crashes before it is done can find one. The same goes for a log found when the store is opened, unless it is known
 //! to be on the disk as far as it can be read.
 
 use std::collections::{HashMap, VecDeque};
@@ -217,31 +223,53 @@ impl DbInner {
                 Ok(())
             }
             Err(error) => {
-                self.abandon_log(state, wal, &error);
+                self.abandon_log(state, wal, len_before, &error);
                 Err(error)
             }
         }
     }
 
-    /// Makes a new log the current one. A failure leaves nothing behind.
+    /// Makes a new log the current one. What a failure leaves of it goes as soon as nobody reads the
+    /// store.
     fn begin_log(&self, state: &mut WriteState) -> Result<WalWriter> {
         let number = self.new_file_number();
         let path = file_path(&self.dir, FileKind::Wal, number);
         let history = self.write.history.lock().clone();
-        let wal = WalWriter::create(&**self.vfs(), &path, number, &history)?;
-        state.logs.push(number);
-        Ok(wal)
+        let created = WalWriter::create(&**self.vfs(), &path, number, &history);
+        match &created {
+            Ok(_) => state.logs.push(number),
+            Err(_) => {
+                // A reader that has listed it may be about to open it.
+                self.obsolete.lock().add_logs(&[number]);
+                self.purge_obsolete();
+            }
+        }
+        created
     }
 
-    /// Gives up a log that failed. What it holds of acknowledged writes is made as durable as it
-    /// lets itself be; from the next write on, tables hold it.
-    fn abandon_log(&self, state: &mut WriteState, mut wal: WalWriter, error: &Error) {
+    /// Gives up a log that failed, whose first `len` bytes hold nothing but acknowledged writes. They
+    /// are made as durable as they let themselves be, and the rest is cut off; from the next write
+    /// on, tables hold them.
+    fn abandon_log(&self, state: &mut WriteState, mut wal: WalWriter, len: u64, error: &Error) {
         tracing::warn!(%error, "the write-ahead log failed and is abandoned");
         state.distrust_log();
+        self.cut_log(&mut wal, len);
         // After a failed append this saves what was appended before. After a failed sync it does
         // nothing: such a file is not to be trusted again.
         if let Ok(predecessor) = wal.finish() {
             self.write.history.lock().push(predecessor);
+        }
+    }
+
+    /// Cuts a log that failed back to `len`, if nobody may be reading it.
+    fn cut_log(&self, wal: &mut WalWriter, len: u64) {
+        // Or a thread of this process that removes files would pass for a reader.
+        let _removers = self.obsolete.lock();
+        let Ok(Some(_alone)) = self.lock_out_readers() else {
+            return;
+        };
+        if let Err(error) = wal.cut_back(len) {
+            tracing::warn!(%error, "what a failed write left of the log stays for now");
         }
     }
 
@@ -258,9 +286,10 @@ impl DbInner {
         let edits = keyspaces.map(|&keyspace| Edit::FlushedUpTo { keyspace, seq });
         self.commit(edits.collect())?;
         // Logs without entries of any memtable have no generation to go with.
-        self.obsolete
-            .lock()
-            .add_logs(&std::mem::take(&mut state.logs));
+        let logs = std::mem::take(&mut state.logs);
+        self.write.forget_logs(&logs);
+        self.obsolete.lock().add_logs(&logs);
+        self.purge_obsolete();
         state.log_is_doubtful = false;
         Ok(())
     }
@@ -334,7 +363,10 @@ impl DbInner {
             // the middle of the history is never mistaken for one at its end.
             match wal.finish() {
                 Ok(predecessor) => self.write.history.lock().push(predecessor),
-                Err(error) => self.abandon_log(state, wal, &error),
+                Err(error) => {
+                    let len = wal.len();
+                    self.abandon_log(state, wal, len, &error);
+                }
             }
         }
         let mut memtables = Vec::new();
@@ -365,7 +397,8 @@ impl DbInner {
         };
         self.stats.add(Counter::WalSyncs, 1);
         if let Err(error) = wal.sync() {
-            self.abandon_log(state, wal, &error);
+            let len = wal.len();
+            self.abandon_log(state, wal, len, &error);
             return Err(error);
         }
         state.wal = Some(wal);

@@ -104,13 +104,26 @@ impl LogWriter {
         if self.synced_len == self.handed_len {
             return Ok(());
         }
-        if let Err(error) = self.file.sync() {
-            let error = Error::io("sync", &self.path, error);
-            self.failure = Some(Failure::Sync(error.duplicate()));
-            return Err(error);
+        self.sync_file()
+    }
+
+    /// After a failure, cuts off what lies behind `len`, the end of a record that was handed over:
+    /// records that must not come back, and what a failed append left of one. Syncs the cut, unless a
+    /// sync has failed before. An error leaves the file as it was, or in doubt like a failed sync.
+    ///
+    /// Must not be called while the file may be read. Nothing can be pushed any more.
+    pub(crate) fn cut_back(&mut self, len: u64) -> Result<()> {
+        self.buffer.clear();
+        if len < self.synced_len || len > self.handed_len {
+            return Err(Error::invalid_input("no place to cut a log at").at_path(&self.path));
         }
-        self.synced_len = self.handed_len;
-        Ok(())
+        let truncated = self.file.truncate(len);
+        truncated.map_err(|error| Error::io("truncate", &self.path, error))?;
+        self.handed_len = len;
+        if matches!(self.failure, Some(Failure::Sync(_))) {
+            return Ok(());
+        }
+        self.sync_file()
     }
 
     /// Pushes a record that bears witness to the last sync.
@@ -147,6 +160,16 @@ impl LogWriter {
         }
         debug_assert!(len >= RECORD_HEADER_BYTES);
         self.note_appended(appended, len)
+    }
+
+    fn sync_file(&mut self) -> Result<()> {
+        if let Err(error) = self.file.sync() {
+            let error = Error::io("sync", &self.path, error);
+            self.failure = Some(Failure::Sync(error.duplicate()));
+            return Err(error);
+        }
+        self.synced_len = self.handed_len;
+        Ok(())
     }
 
     fn note_appended(&mut self, appended: std::io::Result<()>, len: usize) -> Result<()> {

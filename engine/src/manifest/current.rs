@@ -95,7 +95,11 @@ impl Current {
         let path = dir.join(CURRENT);
         let temporary = write_temporary(vfs, &path, self.encode().as_bytes());
         let temporary = temporary.map_err(StepError::Undone)?;
-        durable_rename(vfs, &temporary, &path).map_err(StepError::Unclear)
+        durable_rename(vfs, &temporary, &path).map_err(|error| {
+            // If it is still there; the next writing removes it as well.
+            let _ = vfs.remove(&temporary);
+            StepError::Unclear(error)
+        })
     }
 }
 

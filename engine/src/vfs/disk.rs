@@ -28,6 +28,10 @@ impl WritableFile for DiskWriter {
     fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()
     }
+
+    fn truncate(&mut self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
 }
 
 #[derive(Debug)]
@@ -142,9 +146,10 @@ impl Vfs for DiskVfs {
         let len = file.metadata()?.len();
         // An empty file cannot be mapped everywhere, and has nothing to map.
         let mapping = if mode == ReadMode::Mmap && len > 0 {
-            // SAFETY: the engine maps only files that it has finished writing. It never truncates
-            // or rewrites them (the traits of this module cannot express it), only unlinks them,
-            // which keeps the pages of a mapping alive. Another program that truncates files
+            // SAFETY: the engine maps only tables, which it has finished writing. It never truncates
+            // or rewrites them, only unlinks them, which keeps the pages of a mapping alive: only the
+            // handle that writes a file can truncate it, and only those of logs do, which are read
+            // by position. Another program that truncates files
             // inside a store is outside what any mapping can guard against; `ReadMode::Pread` is
             // there for directories that others can write.
             Some(unsafe { Mmap::map(&file)? })

@@ -28,6 +28,8 @@ pub enum FaultOp {
     Append,
     /// [`WritableFile::sync`] and [`Vfs::sync_file`].
     Sync,
+    /// [`WritableFile::truncate`].
+    Truncate,
     /// [`Vfs::open`].
     Open,
     /// [`ReadableFile::read_exact_at`]. Reads of a mapping make no call and cannot fail.
@@ -51,11 +53,12 @@ pub enum FaultOp {
 }
 
 /// Calls that change what the disk holds.
-const WRITE_OPS: [FaultOp; 8] = [
+const WRITE_OPS: [FaultOp; 9] = [
     FaultOp::CreateDir,
     FaultOp::Create,
     FaultOp::Append,
     FaultOp::Sync,
+    FaultOp::Truncate,
     FaultOp::Rename,
     FaultOp::Remove,
     FaultOp::HardLink,
@@ -335,6 +338,11 @@ impl WritableFile for FaultWriter {
     fn sync(&mut self) -> io::Result<()> {
         self.vfs.call_sync(&self.path)?;
         self.inner.sync()
+    }
+
+    fn truncate(&mut self, len: u64) -> io::Result<()> {
+        self.vfs.call(FaultOp::Truncate, &self.path)?;
+        self.inner.truncate(len)
     }
 }
 

@@ -3,7 +3,8 @@
 //! It keeps apart what a program has been told is durable from what it only sees: a file has a
 //! synced length, a directory a synced list of entries plus the changes made since. A power cut
 //! keeps the first and rolls dice for the second (see [`PowerCut`]). Bytes that a failed sync gave
-//! up are still seen, and no later sync saves them, as on Linux.
+//! up are still seen, and no later sync saves them, as on Linux. It can be given a size, and is full
+//! then when its files' bytes add up to that.
 //!
 //! Files hold their bytes in one shared allocation: opening is free, and a reader keeps what it
 //! opened while the writer goes on in a copy.
@@ -12,7 +13,7 @@ mod cut;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
@@ -36,6 +37,8 @@ pub struct MemVfs {
 #[derive(Debug, Default)]
 struct Tree {
     dirs: BTreeMap<PathBuf, Dir>,
+    /// Bytes that all files together may have; none is without bound.
+    capacity_bytes: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +67,8 @@ struct Content {
     synced_len: usize,
     /// Bytes whose sync failed, ascending.
     lost: Vec<Range<usize>>,
+    /// What the file was before it was truncated, which may come back as long as that is not synced.
+    before_cut: Option<Box<Content>>,
 }
 
 #[derive(Debug, Default)]
@@ -104,11 +109,20 @@ impl MemVfs {
     /// takes it for written, so that the next sync succeeds and saves nothing of it.
     pub(super) fn fail_sync(&self, path: &Path) -> io::Result<()> {
         let inode = self.inode(path)?;
-        let mut content = inode.lock();
-        let unsynced = content.synced_len..content.bytes.len();
-        content.synced_len = unsynced.end;
-        content.lost.push(unsynced);
+        inode.lock().fail_sync();
         Ok(())
+    }
+
+    /// Gives the file system a size: appends and new files are refused from here on once all files
+    /// together have this many bytes. None takes the bound away. Files removed count no more.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.tree.lock().capacity_bytes = bytes;
+    }
+
+    /// Bytes of all files.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.tree.lock().used_bytes()
     }
 
     /// Every file's path, in order.
@@ -128,7 +142,49 @@ impl MemVfs {
     }
 }
 
+impl Content {
+    fn sync(&mut self) {
+        self.synced_len = self.bytes.len();
+        // Whoever lost a sync cannot know what a later one makes certain.
+        if self.lost.is_empty() {
+            self.before_cut = None;
+        }
+    }
+
+    fn fail_sync(&mut self) {
+        let unsynced = self.synced_len..self.bytes.len();
+        self.synced_len = unsynced.end;
+        self.lost.push(unsynced);
+    }
+
+    fn truncate(&mut self, len: usize) {
+        if self.before_cut.is_none() {
+            self.before_cut = Some(Box::new(self.clone()));
+        }
+        Arc::make_mut(&mut self.bytes).truncate(len);
+        self.synced_len = self.synced_len.min(len);
+        for range in &mut self.lost {
+            *range = range.start.min(len)..range.end.min(len);
+        }
+    }
+}
+
 impl Tree {
+    fn used_bytes(&self) -> u64 {
+        let mut counted = HashSet::new();
+        let entries = self.dirs.values().flat_map(|dir| dir.entries.values());
+        entries
+            .filter(|inode| counted.insert(Arc::as_ptr(inode)))
+            .map(|inode| inode.lock().bytes.len() as u64)
+            .sum()
+    }
+
+    /// Bytes that can still be written, where there is a bound.
+    fn free_bytes(&self) -> Option<u64> {
+        let capacity = self.capacity_bytes?;
+        Some(capacity.saturating_sub(self.used_bytes()))
+    }
+
     fn dir(&mut self, path: &Path) -> io::Result<&mut Dir> {
         if is_root(path) {
             return Ok(self.dirs.entry(path.to_path_buf()).or_default());
@@ -167,6 +223,7 @@ impl Tree {
         });
         Self {
             dirs: dirs.collect(),
+            capacity_bytes: self.capacity_bytes,
         }
     }
 
@@ -241,16 +298,21 @@ impl Vfs for MemVfs {
         if tree.dirs.contains_key(&normalize(path)) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
+        let is_full = tree.free_bytes() == Some(0);
         let dir = tree.dir(&dir)?;
         if dir.entries.contains_key(&name) {
             return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if is_full {
+            return Err(io::ErrorKind::StorageFull.into());
         }
         let inode = Inode::default();
         dir.change(Change::Add {
             name,
             inode: Arc::clone(&inode),
         });
-        Ok(Box::new(MemWriter { inode }))
+        let tree = Arc::clone(&self.tree);
+        Ok(Box::new(MemWriter { inode, tree }))
     }
 
     fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn ReadableFile>> {
@@ -261,8 +323,7 @@ impl Vfs for MemVfs {
 
     fn sync_file(&self, path: &Path) -> io::Result<()> {
         let inode = self.inode(path)?;
-        let mut content = inode.lock();
-        content.synced_len = content.bytes.len();
+        inode.lock().sync();
         Ok(())
     }
 
@@ -372,24 +433,40 @@ impl Vfs for MemVfs {
     }
 
     fn free_bytes(&self, _path: &Path) -> io::Result<Option<u64>> {
-        Ok(None)
+        Ok(self.tree.lock().free_bytes())
     }
 }
 
 #[derive(Debug)]
 struct MemWriter {
     inode: Inode,
+    tree: Arc<Mutex<Tree>>,
 }
 
 impl WritableFile for MemWriter {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        Arc::make_mut(&mut self.inode.lock().bytes).extend_from_slice(bytes);
+        // Held, so that no other writer takes the same room.
+        let tree = self.tree.lock();
+        let free = tree.free_bytes().map(usize::try_from);
+        let free = free.and_then(Result::ok).unwrap_or(usize::MAX);
+        let fitting = bytes.get(..free).unwrap_or(bytes);
+        Arc::make_mut(&mut self.inode.lock().bytes).extend_from_slice(fitting);
+        if fitting.len() < bytes.len() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {
+        self.inode.lock().sync();
+        Ok(())
+    }
+
+    fn truncate(&mut self, len: u64) -> io::Result<()> {
         let mut content = self.inode.lock();
-        content.synced_len = content.bytes.len();
+        let len = usize::try_from(len).ok();
+        let len = len.filter(|&len| len <= content.bytes.len());
+        content.truncate(len.ok_or(io::ErrorKind::InvalidInput)?);
         Ok(())
     }
 }

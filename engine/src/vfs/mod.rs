@@ -3,7 +3,7 @@
 //! [`DiskVfs`] is the real thing and the only user of `std::fs` in this crate. [`MemVfs`] keeps
 //! files in memory and can clone itself as after a power cut; [`FaultVfs`] wraps another and fails
 //! the n-th call. The traits are small on purpose: what they cannot express (rewriting a file in
-//! place, truncating one that may be mapped) the engine never does.
+//! place, truncating one that was finished and may be mapped) the engine never does.
 
 mod disk;
 mod fault;
@@ -31,6 +31,10 @@ pub trait WritableFile: Send + Debug {
     /// `F_FULLFSYNC`). After an error nothing may be assumed of what was appended since the last
     /// success: the file must be abandoned, never synced again.
     fn sync(&mut self) -> io::Result<()>;
+    /// Cuts the file to its first `len` bytes, no more than it has; durable after the next sync.
+    /// Nothing may be appended any more, and nobody may have the file mapped: a mapping of pages
+    /// that are gone is undefined behaviour.
+    fn truncate(&mut self, len: u64) -> io::Result<()>;
 }
 
 /// An immutable file open for reading by many threads.

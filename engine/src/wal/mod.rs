@@ -10,7 +10,8 @@
 //!
 //! Invariants:
 //! 1. A file that was reopened is never appended to, and neither is one whose append failed or
-//!    whose length was named as a predecessor's.
+//!    whose length was named as a predecessor's. One whose append failed is cut back to the batches
+//!    before, if nobody may be reading it, and so is one whose sync failed.
 //! 2. A file is durable up to the length that a successor names before that successor exists.
 //!    Therefore bytes before it can be missing only by damage, and bytes after it (a torn tail that
 //!    an earlier recovery cut, an append that failed) are no part of the log, however valid they

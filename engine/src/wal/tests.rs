@@ -8,7 +8,7 @@ use super::*;
 use crate::dir::{FileKind, file_path, list_files};
 use crate::error::ErrorKind;
 use crate::types::{KEY_BYTES_MAX, KeyspaceId};
-use crate::vfs::{FaultPlan, FaultVfs, MemVfs, PowerCut, Vfs, read_whole};
+use crate::vfs::{FaultOp, FaultPlan, FaultVfs, MemVfs, PowerCut, Vfs, read_whole};
 
 fn dir() -> &'static Path {
     Path::new("/store")
@@ -543,4 +543,40 @@ fn the_example_of_the_format_document_is_true() {
 
 fn overwrite_new(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) {
     vfs.create(path).unwrap().append(bytes).unwrap();
+}
+
+/// A group of batches goes to the file at once, and of an append that failed the first may be there
+/// whole: the next process showed batches of which their writers had been told that they failed.
+#[test]
+fn what_a_failed_append_left_is_cut_back() {
+    let memory = disk();
+    let vfs = FaultVfs::new(memory.clone(), FaultPlan::default());
+    let mut wal = create(&vfs, 1, &[]).unwrap();
+    let next = append(&mut wal, 1).unwrap();
+    let len = wal.len();
+    vfs.arm(FaultPlan::once(FaultOp::Append, 1, io::ErrorKind::StorageFull).with_partial_append());
+    let mut seq = next;
+    for _ in 0..8 {
+        seq = push(&mut wal, seq).unwrap();
+    }
+    wal.hand_over().unwrap_err();
+    assert!(replay_all(&memory).unwrap().0.len() > 1);
+    wal.cut_back(len).unwrap();
+    assert_eq!(read_whole(&memory, &path(1)).unwrap().len() as u64, len);
+    let without_what_was_not_synced = PowerCut {
+        seed: 1,
+        keep_percent: 0,
+    };
+    let after = memory.power_cut(without_what_was_not_synced);
+    for disk in [&memory, &after] {
+        assert_eq!(replay_all(disk).unwrap().0, [1]);
+    }
+    // A successor names it as far as it goes.
+    let named = wal.finish().unwrap();
+    let mut next_wal = create(&vfs, 2, &[named]).unwrap();
+    append(&mut next_wal, seq).unwrap();
+    assert_eq!(replay_all(&memory).unwrap().0, [1, seq]);
+    // Nothing that was synced can be cut off.
+    next_wal.sync().unwrap();
+    assert!(next_wal.cut_back(len).is_err());
 }

@@ -22,8 +22,8 @@ pub(crate) struct WalWriter {
 impl WalWriter {
     /// Creates the file, durably, as the successor of every older file that is still needed.
     ///
-    /// After an error there may be a file of this number. It is harmless: the predecessors cannot
-    /// grow any more, whether this file exists or not.
+    /// After an error there may be a file of this number, for the caller to remove. It is harmless:
+    /// the predecessors cannot grow any more, whether this file exists or not.
     pub(crate) fn create(
         vfs: &dyn Vfs,
         path: &Path,
@@ -74,6 +74,16 @@ impl WalWriter {
     /// Makes everything pushed survive a power cut; after a failed append, everything before it.
     pub(crate) fn sync(&mut self) -> Result<()> {
         self.log.sync()
+    }
+
+    /// After a failure, cuts off what the file holds behind `len`, which [`WalWriter::len`] said
+    /// before: batches that were reported as failed, and torn ones. Their writers are told the truth
+    /// then also by the next process, and the disk gets the room back.
+    ///
+    /// Not while the file may be read: a reader that sees it shrink takes that for damage.
+    pub(crate) fn cut_back(&mut self, len: u64) -> Result<()> {
+        self.finished = true;
+        self.log.cut_back(len)
     }
 
     /// Syncs, and lets nothing be appended any more, so that a successor can name this file's

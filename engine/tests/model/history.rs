@@ -67,6 +67,11 @@ impl History {
         self.next_number += 1;
     }
 
+    /// Takes in a batch that was reported as failed, of which nothing may ever be found.
+    pub fn refuse(&mut self) {
+        self.next_number += 1;
+    }
+
     /// Everything acknowledged was made to survive power cuts.
     pub fn set_durable(&mut self) {
         for (number, writes) in self.acknowledged.drain(..) {

@@ -4,7 +4,9 @@
 //! fuzz target. It goes through power cuts and failing calls at any place. The history keeps every
 //! batch in order; what is found afterwards must be the state after some number of them, no fewer
 //! than were durable: no batch half there, none without its predecessors. Errors are excused only
-//! while calls fail, or if they latched the store; answers must be right always.
+//! while calls fail, or if they latched the store; answers must be right always. A disk that is only
+//! full is excused nothing but that it says so: no latched failure, no batch that comes back, no error
+//! once there is room.
 #![allow(dead_code, unreachable_pub, reason = "each user takes its part")]
 #![allow(
     clippy::unwrap_used,
@@ -43,6 +45,8 @@ struct Run {
     failures_stay: bool,
     /// A call has failed since the store was opened.
     had_failure: bool,
+    /// The disk has a bound.
+    is_full: bool,
     setup: Setup,
     history: History,
     store: Option<Store>,
@@ -78,6 +82,7 @@ impl Run {
             is_armed: false,
             failures_stay: false,
             had_failure: false,
+            is_full: false,
             setup: setup.clone(),
             history: History::default(),
             store: None,
@@ -134,6 +139,9 @@ impl Run {
 
     #[track_caller]
     fn check_error(&self, error: &Error) {
+        if self.is_full && error.kind() == ErrorKind::NoSpace {
+            return;
+        }
         assert!(self.had_failure, "no call failed, but: {error:?}");
         assert_ne!(error.kind(), ErrorKind::Corruption, "{error}");
         assert!(
@@ -153,6 +161,24 @@ impl Run {
         self.faults.disarm();
         self.had_failure |= self.faults.failed() > 0;
         self.is_armed = false;
+        self.disk.set_capacity(None);
+        self.is_full = false;
+    }
+
+    fn fill(&mut self, room_bytes: u64) {
+        self.heal();
+        let capacity = self.disk.used_bytes() + room_bytes;
+        self.disk.set_capacity(Some(capacity));
+        self.is_full = true;
+    }
+
+    /// Notes a batch that was reported as failed.
+    fn note_failed(&mut self, writes: Vec<Write>) {
+        if self.had_failure {
+            self.history.fail(writes);
+        } else {
+            self.history.refuse();
+        }
     }
 
     fn step(&mut self, op: &Op) {
@@ -221,6 +247,7 @@ impl Run {
                 self.go_on_with(cut, Ending::PowerCut);
             }
             Op::Fault { ref plan } => self.arm(plan),
+            Op::Fill { room_bytes } => self.fill(room_bytes),
             Op::Heal => self.heal(),
         }
     }
@@ -258,7 +285,7 @@ impl Run {
         match self.excuse(written) {
             _ if !is_logged => {}
             Some(()) => self.history.acknowledge(writes.to_vec(), durability),
-            None => self.history.fail(writes.to_vec()),
+            None => self.note_failed(writes.to_vec()),
         }
     }
 
@@ -282,7 +309,7 @@ impl Run {
         let loaded = load();
         match self.excuse(loaded) {
             Some(_) => self.history.acknowledge(writes, Durability::Sync),
-            None => self.history.fail(writes),
+            None => self.note_failed(writes),
         }
     }
 
@@ -301,6 +328,10 @@ impl Run {
             return;
         }
         self.history.set_durable();
+        // The copy is opened for writing.
+        if self.is_full {
+            self.heal();
+        }
         let cut = PowerCut {
             seed: self.checkpoints as u64,
             keep_percent: 0,

@@ -78,7 +78,11 @@ pub enum Op {
     Fault {
         plan: FaultPlan,
     },
-    /// Lets none fail any more.
+    /// Leaves the disk this much room.
+    Fill {
+        room_bytes: u64,
+    },
+    /// Lets none fail any more, and makes room.
     Heal,
 }
 
@@ -166,6 +170,9 @@ impl Source<'_> {
             60..=61 => Op::PowerCut {
                 seed: self.byte(),
                 keep_percent: self.byte() % 101,
+            },
+            62 if self.byte().is_multiple_of(3) => Op::Fill {
+                room_bytes: u64::from(self.byte()) * 64,
             },
             62 => Op::Fault { plan: self.plan() },
             _ => Op::Heal,

@@ -1,13 +1,16 @@
 //! A disk that is full or refuses: clear errors, nothing acknowledged is lost, nothing reported as
 //! failed comes back.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io::ErrorKind::{Other, StorageFull};
+
+use std::path::{Path, PathBuf};
 
 use crate::common::{
     DIR, count_tables, eventually, key, open, options, pairs, small_tables, value,
 };
-use ppc_engine::vfs::{FaultOp, FaultPlan, FaultVfs, MemVfs, PowerCut};
-use ppc_engine::{Batch, BulkOptions, Db, Durability, ErrorKind, KeyRange, Keyspace};
+use ppc_engine::vfs::{FaultOp, FaultPlan, FaultVfs, LockKind, MemVfs, PowerCut, Vfs};
+use ppc_engine::{Batch, BulkOptions, Db, Durability, ErrorKind, KeyRange, Keyspace, Result};
 
 fn faulty(memory: &MemVfs) -> FaultVfs {
     FaultVfs::new(memory.clone(), FaultPlan::default())
@@ -299,5 +302,295 @@ fn every_single_failing_call_leaves_what_was_acknowledged() {
                 "{at}, failure {nth}"
             );
         }
+    }
+}
+
+/// The logs, and their lengths.
+fn logs(memory: &MemVfs) -> Vec<(String, u64)> {
+    let entries = memory.read_dir(Path::new(DIR)).unwrap();
+    let mut logs: Vec<_> = entries
+        .into_iter()
+        .filter(|entry| entry.name.ends_with(".wal"))
+        .map(|entry| (entry.name, entry.len))
+        .collect();
+    logs.sort();
+    logs
+}
+
+/// Bytes that compress badly.
+fn noise(seed: u32, len: usize) -> Vec<u8> {
+    let mut state = u64::from(seed) + 1;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 56) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+/// What an append that failed had written used to stay until the store was opened again: of a large
+/// value, all the room there was. Now the log is cut back, and smaller writes find room at once.
+#[test]
+fn a_write_that_does_not_fit_gives_its_room_back() {
+    let memory = MemVfs::new();
+    let (_db, keyspace) = open(options(&memory));
+    keyspace.put("before", "1", Durability::Sync).unwrap();
+    keyspace.put("unsynced", "2", Durability::Buffered).unwrap();
+    let (used, lengths) = (memory.used_bytes(), logs(&memory));
+    memory.set_capacity(Some(used + (64 << 10)));
+    let error = keyspace
+        .put("large", noise(1, 1 << 20), Durability::Buffered)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+    let message = error.to_string();
+    assert!(
+        message.contains(".wal") && message.contains("free some space"),
+        "{message}"
+    );
+    assert_eq!(logs(&memory), lengths);
+    assert_eq!(memory.used_bytes(), used);
+    // The cut is on the disk, and what was acknowledged before.
+    for (next, found) in [(memory.kill(), 2), (after_power_cut(&memory), 2)] {
+        next.set_capacity(None);
+        let (_db, keyspace) = open(options(&next));
+        assert_eq!(pairs(&keyspace, KeyRange::all()).len(), found);
+    }
+    keyspace.put("small", "3", Durability::Sync).unwrap();
+    assert_eq!(keyspace.get("large").unwrap(), None);
+    assert_eq!(logs(&memory).len(), 1, "{:?}", logs(&memory));
+    let (_db, keyspace) = open(options(&after_power_cut(&memory)));
+    let expected = [("before", "1"), ("small", "3"), ("unsynced", "2")];
+    let expected: Vec<_> = expected
+        .map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec()))
+        .into();
+    assert_eq!(pairs(&keyspace, KeyRange::all()), expected);
+}
+
+/// A batch whose sync failed lay whole in the log, and the next process showed it, although its writer
+/// was told that it failed.
+#[test]
+fn a_batch_whose_sync_failed_is_not_found_by_the_next_process() {
+    let memory = MemVfs::new();
+    let vfs = faulty(&memory);
+    let (_killed, keyspace) = open(options(&vfs));
+    keyspace
+        .put("acknowledged", "1", Durability::Buffered)
+        .unwrap();
+    vfs.arm(FaultPlan::once(FaultOp::Sync, 1, StorageFull).on(".wal"));
+    keyspace.put("failed", "2", Durability::Sync).unwrap_err();
+    let (_db, keyspace) = open(options(&memory.kill()));
+    assert!(keyspace.contains("acknowledged").unwrap());
+    assert!(!keyspace.contains("failed").unwrap());
+}
+
+#[test]
+fn a_log_that_may_be_read_is_not_cut_back() {
+    let memory = MemVfs::new();
+    let vfs = faulty(&memory);
+    let (_db, keyspace) = open(options(&vfs));
+    keyspace.put("before", "1", Durability::Buffered).unwrap();
+    let readers = Path::new(DIR).join("READERS");
+    let reader = memory.lock(&readers, LockKind::Shared).unwrap().unwrap();
+    let lengths = logs(&memory);
+    vfs.arm(FaultPlan::once(FaultOp::Append, 1, StorageFull).with_partial_append());
+    keyspace
+        .put("failed", "2", Durability::Buffered)
+        .unwrap_err();
+    assert!(logs(&memory)[0].1 > lengths[0].1);
+    keyspace.put("after", "3", Durability::Sync).unwrap();
+    drop(reader);
+    // It goes with the next files that do.
+    keyspace.put("more", "4", Durability::Sync).unwrap();
+    let found = pairs(&keyspace, KeyRange::all());
+    assert_eq!(found.len(), 3);
+    let (_db, keyspace) = open(options(&after_power_cut(&memory)));
+    assert_eq!(pairs(&keyspace, KeyRange::all()), found);
+}
+
+/// Each attempt used to leave a log that could not be begun. Where a log could be begun and the write
+/// did not fit, each left a predecessor for the next to name, until there were too many and the store
+/// refused all writes until it was opened again, also after there was room.
+#[test]
+fn any_number_of_writes_that_do_not_fit_leave_nothing() {
+    for room_bytes in [0, 200 << 10] {
+        let memory = MemVfs::new();
+        let (_db, keyspace) = open(options(&memory));
+        let files = memory.files().len();
+        let large = noise(2, 1 << 20);
+        memory.set_capacity(Some(memory.used_bytes() + room_bytes));
+        for attempt in 0..700 {
+            let error = keyspace
+                .put("large", large.clone(), Durability::Buffered)
+                .unwrap_err();
+            assert_eq!(
+                error.kind(),
+                ErrorKind::NoSpace,
+                "attempt {attempt}: {error}"
+            );
+            assert!(memory.files().len() <= files + 1, "{:?}", memory.files());
+        }
+        memory.set_capacity(None);
+        keyspace.put("large", large, Durability::Sync).unwrap();
+        let (_db, keyspace) = open(options(&after_power_cut(&memory)));
+        assert_eq!(pairs(&keyspace, KeyRange::all()).len(), 1);
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_begun_leaves_no_file() {
+    for op in [FaultOp::Append, FaultOp::Sync, FaultOp::SyncDir] {
+        let memory = MemVfs::new();
+        let vfs = faulty(&memory);
+        let (_db, keyspace) = open(options(&vfs));
+        let suffix = if op == FaultOp::SyncDir { "" } else { ".wal" };
+        vfs.arm(FaultPlan {
+            stays: true,
+            ..FaultPlan::once(op, 1, StorageFull).on(suffix)
+        });
+        for _ in 0..3 {
+            keyspace.put("a", "1", Durability::Buffered).unwrap_err();
+            assert_eq!(logs(&memory), [], "{op:?}");
+        }
+        vfs.disarm();
+        keyspace.put("a", "2", Durability::Sync).unwrap();
+        let (_db, keyspace) = open(options(&after_power_cut(&memory)));
+        assert_eq!(keyspace.get("a").unwrap().unwrap(), "2");
+    }
+}
+
+/// Files that are neither the store's nor those it has begun with.
+fn leftovers(memory: &MemVfs, db: &Db) -> Vec<PathBuf> {
+    let unlisted = db.unlisted_tables().unwrap();
+    let temporary = memory.files().into_iter();
+    let temporary = temporary.filter(|file| file.extension().is_some_and(|it| it == "tmp"));
+    let tables = unlisted.into_iter().map(|table| table.path);
+    tables.chain(temporary).collect()
+}
+
+/// Work that ends with tables, on a store that has some and a memtable.
+type Work = fn(&Db, &Keyspace) -> Result<()>;
+
+const WORKS: [(&str, Work); 4] = [
+    ("flush", |db, _| db.flush()),
+    ("compaction", |db, _| db.compact().map(drop)),
+    ("bulk load, sorted", |db, keyspace| {
+        let mut loader = db.bulk_loader(BulkOptions::default())?;
+        for at in 0..200 {
+            loader.put(keyspace, key(at), noise(at, 500).into())?;
+        }
+        loader.finish(&mut |_| {}).map(drop)
+    }),
+    ("bulk load, unsorted", |db, keyspace| {
+        let mut options = BulkOptions::default();
+        options.memory_bytes = 1 << 20;
+        let mut loader = db.bulk_loader(options)?;
+        for at in 0..2500_u32 {
+            loader.put(
+                keyspace,
+                key(at.wrapping_mul(1_000_003) % 2500),
+                noise(at, 500).into(),
+            )?;
+        }
+        loader.finish(&mut |_| {}).map(drop)
+    }),
+];
+
+fn store_with_work_to_do(vfs: &(impl Vfs + Clone + 'static)) -> (Db, Keyspace, Keyspace) {
+    let mut options = options(vfs);
+    options.auto_compaction = false;
+    let (db, keyspace) = open(options);
+    let other = db.keyspace("other", small_tables()).unwrap();
+    for version in 0..3 {
+        for at in 0..40 {
+            let bytes = noise(at + 100 * version, 300);
+            keyspace
+                .put(key(at), bytes.clone(), Durability::Buffered)
+                .unwrap();
+            other.put(key(at), bytes, Durability::Buffered).unwrap();
+        }
+        if version < 2 {
+            db.flush().unwrap();
+        }
+    }
+    (db, keyspace, other)
+}
+
+/// Also while somebody reads the store, which used to keep what a failed flush had finished.
+#[test]
+fn unfinished_tables_go_at_once_whichever_call_finds_the_disk_full() {
+    for (name, work) in WORKS {
+        let mut failures = 0;
+        for nth in 1.. {
+            let memory = MemVfs::new();
+            let vfs = faulty(&memory);
+            let (db, keyspace, other) = store_with_work_to_do(&vfs);
+            let before = (
+                pairs(&keyspace, KeyRange::all()),
+                pairs(&other, KeyRange::all()),
+            );
+            let readers = Path::new(DIR).join("READERS");
+            let reader = memory.lock(&readers, LockKind::Shared).unwrap();
+            // What a compaction has replaced may wait for readers.
+            let reader = reader.filter(|_| name == "flush");
+            vfs.arm(FaultPlan {
+                ops: vec![FaultOp::Create, FaultOp::Append],
+                partial_append: true,
+                ..FaultPlan::writes_from(nth, StorageFull)
+            });
+            let Err(error) = work(&db, &keyspace) else {
+                break;
+            };
+            failures += 1;
+            let context = format!("{name}, call {nth}: {error}");
+            assert_eq!(error.kind(), ErrorKind::NoSpace, "{context}");
+            // The background may be at another attempt.
+            eventually(&context, || leftovers(&memory, &db).is_empty());
+            drop(reader);
+            let now = (
+                pairs(&keyspace, KeyRange::all()),
+                pairs(&other, KeyRange::all()),
+            );
+            assert!(before == now, "{context}");
+            vfs.disarm();
+            work(&db, &keyspace).unwrap_or_else(|error| panic!("{context}, then {error}"));
+            keyspace.put("after", "", Durability::Sync).unwrap();
+            db.flush().unwrap();
+            let found = pairs(&keyspace, KeyRange::all());
+            let (_db, keyspace) = open(options(&after_power_cut(&memory)));
+            assert_eq!(pairs(&keyspace, KeyRange::all()), found, "{context}");
+        }
+        assert!(failures > 3, "{name} failed {failures} times only");
+    }
+}
+
+/// The same by bytes: the disk fills up at any place of any file.
+#[test]
+fn work_that_fills_the_disk_succeeds_once_there_is_room() {
+    for (name, work) in WORKS {
+        let mut failures = 0;
+        let mut room_bytes = 0;
+        loop {
+            let memory = MemVfs::new();
+            let (db, keyspace, _) = store_with_work_to_do(&memory);
+            let before = pairs(&keyspace, KeyRange::all());
+            memory.set_capacity(Some(memory.used_bytes() + room_bytes));
+            let Err(error) = work(&db, &keyspace) else {
+                break;
+            };
+            failures += 1;
+            let context = format!("{name}, {room_bytes} bytes of room: {error}");
+            assert_eq!(error.kind(), ErrorKind::NoSpace, "{context}");
+            assert!(error.remedy().is_some(), "{context}");
+            eventually(&context, || leftovers(&memory, &db).is_empty());
+            assert!(pairs(&keyspace, KeyRange::all()) == before, "{context}");
+            memory.set_capacity(None);
+            work(&db, &keyspace).unwrap_or_else(|error| panic!("{context}, then {error}"));
+            let found = pairs(&keyspace, KeyRange::all());
+            let (_db, keyspace) = open(options(&memory.kill()));
+            assert!(pairs(&keyspace, KeyRange::all()) == found, "{context}");
+            room_bytes += 701 + room_bytes / 4;
+        }
+        assert!(failures > 3, "{name} failed {failures} times only");
     }
 }

@@ -1,8 +1,10 @@
 //! Random runs of a store against its model, each under one of the odd setups.
 //!
 //! `PPC_SIM_SEEDS` sets how many, `PPC_SIM_OPS` how long each; a failure prints the command that
-//! repeats it (background threads may need it repeated more than once).
+//! repeats it (background threads may need it repeated more than once). In every third run no call
+//! fails but for want of room, which is excused least.
 
+use crate::model::Op;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -11,6 +13,13 @@ const BYTES_PER_OP: usize = 24;
 
 fn from_env(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
+}
+
+fn fill_instead(op: &mut Op) {
+    if let Op::Fault { plan } = op {
+        let room_bytes = plan.nth * 300;
+        *op = Op::Fill { room_bytes };
+    }
 }
 
 #[test]
@@ -27,6 +36,9 @@ fn random_runs_agree_with_the_model() {
         StdRng::seed_from_u64(seed).fill(bytes.as_mut_slice());
         let mut ops = crate::model::decode(&bytes);
         ops.truncate(ops_max);
+        if seed % 3 == 1 {
+            ops.iter_mut().for_each(fill_instead);
+        }
         let run = std::panic::AssertUnwindSafe(|| crate::model::run(setup, &ops));
         if let Err(panic) = std::panic::catch_unwind(run) {
             eprintln!("with the setup {:?}; again with:", setup.name);

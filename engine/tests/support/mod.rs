@@ -121,6 +121,10 @@ impl WritableFile for SteeredWriter {
     fn sync(&mut self) -> io::Result<()> {
         self.inner.sync()
     }
+
+    fn truncate(&mut self, len: u64) -> io::Result<()> {
+        self.inner.truncate(len)
+    }
 }
 
 #[derive(Debug)]

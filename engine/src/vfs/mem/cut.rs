@@ -18,7 +18,7 @@ const PAGE_BYTES: usize = 4096;
 /// and therefore in any order; some survive in part: a page as its first bytes and zeros, a rename
 /// as both names. A page that is lost before one that is kept reads as zeros, and so may the end
 /// of a file whose new length survived while its bytes did not. Bytes that a failed sync gave up
-/// fare like unsynced ones.
+/// fare like unsynced ones. A truncation that was not synced survives or is as if it never was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PowerCut {
     /// Decides everything: equal seeds on equal file systems give equal results.
@@ -53,7 +53,10 @@ impl PowerCut {
             };
             dirs.insert(path.clone(), survivor);
         }
-        Tree { dirs }
+        Tree {
+            dirs,
+            capacity_bytes: tree.capacity_bytes,
+        }
     }
 }
 
@@ -75,6 +78,10 @@ fn cut_entries(dir: &Dir, dice: &mut Dice) -> BTreeMap<String, Inode> {
 }
 
 fn cut_content(content: &Content, dice: &mut Dice) -> Content {
+    let content = match &content.before_cut {
+        Some(before) if !dice.keep() => before,
+        _ => content,
+    };
     let mut bytes = content
         .bytes
         .get(..content.synced_len)
@@ -101,6 +108,7 @@ fn cut_content(content: &Content, dice: &mut Dice) -> Content {
         synced_len: bytes.len(),
         bytes: Arc::new(bytes),
         lost: Vec::new(),
+        before_cut: None,
     }
 }
 

@@ -214,3 +214,58 @@ fn a_renamed_directory_takes_its_files_along() {
     vfs.remove_dir(&path("other")).unwrap();
     assert!(!vfs.exists(&path("other")).unwrap());
 }
+
+#[test]
+fn a_truncation_is_certain_once_it_is_synced() {
+    let vfs = disk();
+    let mut file = vfs.create(&path("a")).unwrap();
+    vfs.sync_dir(Path::new(DIR)).unwrap();
+    file.append(b"kept, gone").unwrap();
+    file.sync().unwrap();
+    file.truncate(4).unwrap();
+    assert_eq!(read(&vfs, "a").unwrap(), b"kept");
+    assert_eq!(read(&cut(&vfs, 1, 0), "a").unwrap(), b"kept, gone");
+    assert_eq!(read(&cut(&vfs, 1, 100), "a").unwrap(), b"kept");
+    file.sync().unwrap();
+    assert_eq!(read(&cut(&vfs, 1, 0), "a").unwrap(), b"kept");
+    assert!(file.truncate(5).is_err());
+}
+
+#[test]
+fn after_a_failed_sync_no_truncation_is_certain() {
+    let vfs = disk();
+    let mut file = vfs.create(&path("a")).unwrap();
+    vfs.sync_dir(Path::new(DIR)).unwrap();
+    file.append(b"kept").unwrap();
+    file.sync().unwrap();
+    file.append(b", gone").unwrap();
+    vfs.fail_sync(&path("a")).unwrap();
+    file.truncate(4).unwrap();
+    file.sync().unwrap();
+    let after = (0..100).map(|seed| read(&cut(&vfs, seed, 50), "a").unwrap());
+    let after: std::collections::BTreeSet<_> = after.collect();
+    assert!(after.contains(&b"kept"[..]) && after.contains(&b"kept, gone"[..]));
+}
+
+#[test]
+fn a_disk_of_a_size_takes_what_fits() {
+    let vfs = disk();
+    vfs.set_capacity(Some(10));
+    let mut file = vfs.create(&path("a")).unwrap();
+    file.append(b"1234567").unwrap();
+    // Another name takes no room.
+    vfs.hard_link(&path("a"), &path("b")).unwrap();
+    assert_eq!(vfs.free_bytes(Path::new(DIR)).unwrap(), Some(3));
+    let full = io::ErrorKind::StorageFull;
+    assert_eq!(file.append(b"89abcdef").unwrap_err().kind(), full);
+    assert_eq!(read(&vfs, "a").unwrap(), b"123456789a");
+    assert_eq!(vfs.create(&path("c")).unwrap_err().kind(), full);
+    let next = vfs.kill();
+    assert_eq!(next.create(&path("c")).unwrap_err().kind(), full);
+    file.truncate(7).unwrap();
+    vfs.create(&path("c")).unwrap().append(b"123").unwrap();
+    vfs.remove(&path("c")).unwrap();
+    assert_eq!(vfs.used_bytes(), 7);
+    vfs.set_capacity(None);
+    vfs.create(&path("d")).unwrap().append(&[0; 100]).unwrap();
+}
