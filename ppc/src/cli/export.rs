@@ -1,12 +1,12 @@
 //! `ppc export`: from a store to Parquet, tar or a folder.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ppc_store::archive::Id;
 use ppc_store::export::{self, ExportReport, Wanted};
-use ppc_store::sink::{SinkOptions, open_sink};
+use ppc_store::sink::{SinkFormat, SinkOptions, open_sink};
 use ppc_store::{Error, ErrorKind};
 use serde_json::json;
 
@@ -19,7 +19,8 @@ use super::store::{SelectionArgs, StoreArgs, refuse_within};
 
 /// Write what is stored, or a selection of it, to a Parquet file, a tar archive or a folder
 ///
-/// The format is told from DEST: .parquet, .tar, .tar.zst, anything else is a folder. Nothing that
+/// The format is told from DEST: .parquet, .tar, .tar.zst, anything else is a folder, but for endings
+/// of archives that ppc does not write, such as .tar.gz. Nothing that
 /// exists is overwritten unless --overwrite says so, and until the export is complete it lies under
 /// a temporary name beside DEST, .DEST.XXXXXX.partial; what a killed export left of it, the next one
 /// to DEST removes. In a folder, names are made safe for every file system, and a map
@@ -139,6 +140,9 @@ fn sink_options(args: &ExportArgs) -> Result<SinkOptions, Failure> {
             )));
         }
     }
+    if args.format.is_none() {
+        refuse_unwritten(&args.dest)?;
+    }
     let mut options = SinkOptions {
         overwrite: args.overwrite,
         zstd_level: args.zstd_level,
@@ -153,6 +157,27 @@ fn sink_options(args: &ExportArgs) -> Result<SinkOptions, Failure> {
         options.parquet_compression = compression.parse().map_err(usage)?;
     }
     Ok(options)
+}
+
+/// Endings of files that are no folder, and that ppc cannot write.
+const UNWRITTEN: [&str; 13] = [
+    "gz", "tgz", "bz2", "tbz2", "xz", "txz", "zst", "lz4", "zip", "7z", "rar", "csv", "jsonl",
+];
+
+/// Refuses to make a folder with the name of an archive.
+fn refuse_unwritten(dest: &Path) -> Result<(), Failure> {
+    let ending = dest.extension().unwrap_or_default().to_string_lossy();
+    let is_unwritten = UNWRITTEN.contains(&ending.to_ascii_lowercase().as_str());
+    if SinkFormat::of_path(dest) != SinkFormat::Directory || !is_unwritten || dest.is_dir() {
+        return Ok(());
+    }
+    let error = Error::invalid_input(format!("ppc writes no .{ending}"))
+        .at_path(dest)
+        .with_remedy(
+            "name it .parquet, .tar or .tar.zst, or pipe `ppc export STORE -` into what compresses \
+             it; --format dir makes a folder of that name",
+        );
+    Err(Failure::Usage(error.to_string()))
 }
 
 fn read_ids(file: &PathBuf) -> Result<Vec<Id>, Failure> {

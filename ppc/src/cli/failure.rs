@@ -16,7 +16,8 @@ pub(crate) const EXIT_USAGE: u8 = 2;
 const EXIT_MISSING: u8 = 3;
 /// Exit code when stored bytes are damaged.
 const EXIT_CORRUPT: u8 = 4;
-/// Exit code when an import ended at a source that failed, and kept what it had read.
+/// Exit code when an import kept what it had read, which is not all: a source failed midway, or held
+/// what could not be read.
 const EXIT_PARTLY: u8 = 5;
 /// Exit code after Ctrl-C, as shells count it: 128 and the signal's number.
 pub(crate) const EXIT_INTERRUPTED: u8 = 130;
@@ -30,7 +31,8 @@ Exit codes:
     3  some of what was asked for is not in the store; of `ppc tune`: nothing that was tried keeps
        to the limits
     4  stored bytes are damaged: run `ppc verify`, then `ppc salvage`
-    5  an import ended early, at a source that failed midway; what was read before is stored
+    5  an import could not read everything: a source failed midway, or files in it could not be
+       read; what was read is stored
   130  interrupted; what was committed is kept";
 
 /// Why a command did not end well.
@@ -49,6 +51,8 @@ pub(crate) enum Failure {
         /// What is kept, and how to go on.
         kept: String,
     },
+    /// An import has stored all but some of what it was given; the text says how much is not.
+    Incomplete(String),
     /// The arguments parse but contradict each other or the store.
     Usage(String),
     /// Something asked for is not there; the text says what.
@@ -83,7 +87,7 @@ impl Failure {
 
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Partly { is_input: true, .. } => EXIT_PARTLY,
+            Self::Partly { is_input: true, .. } | Self::Incomplete(_) => EXIT_PARTLY,
             Self::Error(error) | Self::Partly { error, .. }
                 if error.kind() == ErrorKind::Corruption =>
             {
@@ -103,6 +107,7 @@ impl Failure {
             Self::Error(error) | Self::Input(error) | Self::Partly { error, .. } => {
                 error.kind().name()
             }
+            Self::Incomplete(_) => "incomplete",
             Self::Usage(_) => "usage",
             Self::Missing(_) => "missing",
             Self::Corrupt(_) => ErrorKind::Corruption.name(),
@@ -115,7 +120,8 @@ impl Failure {
         match self {
             Self::Error(error) | Self::Input(error) => one_line(&error.to_string()),
             Self::Partly { error, kept, .. } => one_line(&format!("{error}; {kept}")),
-            Self::Usage(text)
+            Self::Incomplete(text)
+            | Self::Usage(text)
             | Self::Missing(text)
             | Self::Corrupt(text)
             | Self::Interrupted(text) => one_line(text),

@@ -9,7 +9,8 @@ use clap::Args;
 use ppc_store::archive::ArchiveOptions;
 use ppc_store::import::names::Names;
 use ppc_store::import::{self, ImportOptions, ImportReport, MEMORY_BYTES_MIN, Sources};
-use ppc_store::source::{Excluded, SourceSpec};
+use ppc_store::progress::ProblemKind;
+use ppc_store::source::{self, Excluded, SourceSpec};
 use ppc_store::{Error, ErrorKind};
 use serde_json::json;
 
@@ -19,7 +20,7 @@ use super::output::{Output, notice};
 use super::progress::Watcher;
 use super::size::{ByteSize, counted, duration, grouped, percent};
 use super::sources::{IndexArgs, ReadingArgs};
-use super::store::{StoreArgs, StoringArgs};
+use super::store::{StoreArgs, StoringArgs, check_threads};
 
 /// Store the files of folders, Parquet datasets, tar archives and git repositories
 ///
@@ -30,11 +31,12 @@ use super::store::{StoreArgs, StoringArgs};
 /// its first name, or under the one that --names has for it. Every hash is recomputed, and stated
 /// hashes that differ are reported.
 ///
-/// What cannot be read of a folder, or is no file (links, pipes), is named, counted, left out, and
-/// listed by --problems; the exit code is 0 all the same.
+/// What is no file (links, pipes) or cannot be read is named, counted, left out, and listed by
+/// --problems. If anything could not be read, or is longer than any content that can be stored, the
+/// rest is stored, and the exit code is 5.
 ///
 /// All sources are looked at before anything is stored. If one fails midway nevertheless, what was
-/// read by then is stored, and the exit code is 5.
+/// read by then is stored, and the exit code is 5 as well.
 ///
 /// An import can be stopped at any moment, with Ctrl-C or harder, and run again: it skips what it
 /// has committed, and ends as if it had never been stopped.
@@ -110,17 +112,12 @@ pub(crate) fn run(args: ImportArgs, global: Global, out: &mut Output) -> Result<
             ByteSize(MEMORY_BYTES_MIN)
         )));
     }
-    let at_least_one = [
-        ("--threads", args.threads == Some(0)),
-        ("--commit-every", args.commit_every.0 == 0),
-    ];
-    for (option, is_none) in at_least_one {
-        if is_none {
-            return Err(Failure::Usage(format!(
-                "{option} is 0; it must be at least 1"
-            )));
-        }
+    if args.commit_every.0 == 0 {
+        return Err(Failure::Usage(
+            "--commit-every is 0; it must be at least 1".to_owned(),
+        ));
     }
+    check_threads(args.threads)?;
     let mut options = ImportOptions::default();
     options.memory_bytes = args.memory.0;
     options.reject_mismatches = args.taking.reject_mismatches;
@@ -163,7 +160,29 @@ pub(crate) fn run(args: ImportArgs, global: Global, out: &mut Output) -> Result<
             "stopped early, and kept what was read; run the same command again to go on".to_owned(),
         ));
     }
-    Ok(())
+    match incomplete(&report, args.reading.takes_all_lengths()) {
+        0 => Ok(()),
+        count => Err(Failure::Incomplete(format!(
+            "{} could not be taken, see above; the rest is stored: mend that and run the same \
+             command again, which skips what is stored",
+            counted(count, "item")
+        ))),
+    }
+}
+
+/// How many items the store should hold now and does not. Those above a limit that was asked for are
+/// none of them.
+fn incomplete(report: &ImportReport, takes_all_lengths: bool) -> u64 {
+    let unwanted = |kind: &ProblemKind| match kind {
+        ProblemKind::Source(source::ProblemKind::Unreadable) | ProblemKind::Refused => true,
+        ProblemKind::Source(source::ProblemKind::TooLarge) => takes_all_lengths,
+        _ => false,
+    };
+    let problems = report.problems.iter();
+    problems
+        .filter(|(kind, _)| unwanted(kind))
+        .map(|(_, count)| count)
+        .sum()
 }
 
 /// The names of `--names`, sorted in a temporary directory.

@@ -48,6 +48,11 @@ impl ReadingArgs {
             exclude,
         })
     }
+
+    /// Whether nothing that could be stored is left out for its length.
+    pub(crate) fn takes_all_lengths(&self) -> bool {
+        self.max_file_size.0 >= VALUE_BYTES_MAX as u64
+    }
 }
 
 /// Further ways to find contents.

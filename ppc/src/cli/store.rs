@@ -28,7 +28,11 @@ impl StoreArgs {
     pub(crate) fn excluded(&self) -> Excluded {
         Excluded {
             path: self.store.clone(),
-            what: "the store itself".to_owned(),
+            what: match holds_other_files(&self.store) {
+                false => "the store itself".to_owned(),
+                // Most likely the store was left out of the command line.
+                true => "the first path, which is that of the store".to_owned(),
+            },
         }
     }
 
@@ -176,6 +180,12 @@ impl SelectionArgs {
 /// zstd levels that `--zstd-level` takes: below, files hardly shrink and nothing gets faster.
 const ZSTD_LEVELS: RangeInclusive<i32> = -7..=22;
 
+/// Whether the path is a directory with files, and no store.
+fn holds_other_files(path: &Path) -> bool {
+    let is_empty = |mut entries: std::fs::ReadDir| entries.next().is_none();
+    !path.join("CURRENT").exists() && !path.read_dir().map_or(true, is_empty)
+}
+
 /// Refuses zstd levels out of range, naming the option.
 pub(crate) fn check_level(option: &str, level: i32) -> Result<(), Failure> {
     if ZSTD_LEVELS.contains(&level) {
@@ -185,6 +195,20 @@ pub(crate) fn check_level(option: &str, level: i32) -> Result<(), Failure> {
     Err(Failure::Usage(format!(
         "{option} is {level}; it must lie between {min} and {max}"
     )))
+}
+
+/// Most threads that can be asked for: more than any machine makes use of, and few enough that the
+/// system has the memory for their stacks.
+const THREADS_MAX: usize = 1024;
+
+/// Refuses numbers of threads out of range.
+pub(crate) fn check_threads(threads: Option<usize>) -> Result<(), Failure> {
+    match threads {
+        Some(count) if !(1..=THREADS_MAX).contains(&count) => Err(Failure::Usage(format!(
+            "--threads is {count}; it must lie between 1 and {THREADS_MAX}"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// A size that an option takes, between these bounds.

@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::output::Output;
 use super::progress::Watcher;
 use super::size::{ByteSize, grouped};
-use super::store::{StoreArgs, explain_open};
+use super::store::{StoreArgs, check_threads, explain_open};
 
 /// Check every byte: checksums, hashes of contents, and that indexes and contents agree
 ///
@@ -46,6 +46,7 @@ pub(crate) struct VerifyArgs {
 }
 
 pub(crate) fn run(args: VerifyArgs, global: Global, out: &mut Output) -> Result<(), Failure> {
+    check_threads(args.threads)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let watcher = Watcher::new(global.quiet, None);
     if let Some(path) = &args.problems {

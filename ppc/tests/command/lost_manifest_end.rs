@@ -53,7 +53,9 @@ fn a_manifest_that_lost_its_end_is_named_and_nothing_is_removed() {
             args([&"import", &store, &folder]).to_vec(),
             args([&"compact", &store]).to_vec(),
         ] {
-            let line = fail(4, command);
+            let output = run(command);
+            assert_eq!(output.status.code(), Some(4));
+            let line = String::from_utf8(output.stderr).unwrap();
             for word in [&len.to_string(), &length.to_string(), "salvage"] {
                 assert!(line.contains(word), "{len} bytes: {line}");
             }

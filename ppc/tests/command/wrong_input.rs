@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::{Scene, args, fail, run, snapshot, succeed};
+use crate::support::{Scene, args, fail, run, run_with_input, snapshot, succeed};
 
 fn store_with_a_file() -> Scene {
     let scene = Scene::new();
@@ -399,4 +399,99 @@ fn a_file_where_a_folder_is_wanted_is_named() {
             "{line}"
         );
     }
+}
+
+/// An import ended with 0 although some of what it was given was not taken, and `ppc import ... && rm`
+/// would have lost it.
+#[test]
+fn an_import_that_could_not_take_everything_says_so_by_its_exit_code() {
+    let scene = Scene::new();
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(6);
+    header.set_cksum();
+    tar.append_data(&mut header, "hello.c", &b"int x;"[..])
+        .unwrap();
+    let whole = tar.into_inner().unwrap();
+    // Cut between two members, where nothing but the end mark is missing.
+    let cut = scene.path("cut.tar");
+    fs::write(&cut, &whole[..1024]).unwrap();
+    let output = run(args([&"import", &scene.store(), &cut]));
+    assert_eq!(output.status.code(), Some(5));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("1 item could not be taken"), "{errors}");
+    let found = succeed(args([&"ls", &scene.store()]));
+    assert!(found.starts_with(b"c.hello."));
+
+    let huge = scene.path("huge.bin");
+    let file = fs::File::create(&huge).unwrap();
+    file.set_len(ppc_engine::VALUE_BYTES_MAX as u64 + 1)
+        .unwrap();
+    let output = run(args([&"import", &scene.store(), &huge]));
+    assert_eq!(output.status.code(), Some(5));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("1 item could not be taken"), "{errors}");
+    // That is what was asked for.
+    succeed(args([
+        &"import",
+        &scene.store(),
+        &huge,
+        &"--max-file-size",
+        &"1MiB",
+    ]));
+}
+
+/// `false | ppc import code.ppc -` ended with 0.
+#[test]
+fn nothing_on_standard_input_is_no_archive() {
+    let scene = Scene::new();
+    let output = run_with_input(args([&"import", &scene.store(), &"-"]), b"");
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("empty"), "{errors}");
+}
+
+/// The process was aborted when it could not have that many threads.
+#[test]
+fn more_threads_than_a_machine_has_memory_for_are_refused() {
+    let scene = store_with_a_file();
+    for command in ["import", "verify"] {
+        let mut words = args([&command, &scene.store()]).to_vec();
+        words.extend((command == "import").then(|| scene.path("in").into_os_string()));
+        words.extend(args([&"--threads", &"100000"]));
+        let line = fail(2, words);
+        assert!(line.contains("--threads is 100000"), "{line}");
+    }
+}
+
+/// They were made as folders of that name.
+#[test]
+fn an_export_to_an_archive_that_is_not_written_is_refused() {
+    let scene = store_with_a_file();
+    for name in ["all.tar.gz", "all.tgz", "all.ZIP"] {
+        let line = fail(2, args([&"export", &scene.store(), &scene.path(name)]));
+        assert!(line.contains(name) && line.contains(".tar.zst"), "{line}");
+        assert!(!scene.path(name).exists());
+    }
+    let folder = scene.path("all.zip");
+    succeed(args([
+        &"export",
+        &scene.store(),
+        &folder,
+        &"--format",
+        &"dir",
+    ]));
+    assert!(folder.is_dir());
+}
+
+/// Whoever forgot the store was told that a folder of sources was "the store itself".
+#[test]
+fn a_source_in_the_place_of_the_store_is_not_called_a_store() {
+    let scene = Scene::new();
+    let folder = scene.folder("in", [(&b"hello.c"[..], &b"hello"[..])]);
+    let line = fail(1, args([&"import", &folder, &folder.join("hello.c")]));
+    assert!(
+        line.contains("the first path, which is that of the store"),
+        "{line}"
+    );
 }

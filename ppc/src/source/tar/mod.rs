@@ -211,6 +211,13 @@ impl Source for TarSource {
             }
         }
         let mut rest = archive.into_inner();
+        if last_member.is_none() && !rest.was_seen() {
+            // Most likely what should have written it to a pipe has failed.
+            let error = Error::corruption("the tar archive is empty, without even an end mark");
+            return Err(error
+                .at_path(path)
+                .with_remedy("see whether the command that makes it fails, or fetch it again"));
+        }
         let problem = if rest.was_seen() {
             self.read_padding(&mut rest)
                 .map_err(|error| self.broken(error, last_member.as_deref()))?
