@@ -155,9 +155,16 @@ fn unlisted(table: &StrayTable) -> Problem {
         Some(keyspace) => format!(" of {keyspace}"),
         None => String::new(),
     };
+    let is_set_aside = table.path.extension().is_some_and(|it| it == "lost");
+    let why = match is_set_aside {
+        true => {
+            "set aside by a writer that could not tell whether the manifest had lost it; `ppc salvage` \
+             takes it along, or remove the file if nothing is missing"
+        }
+        false => "left by a process that died, or by damage to the manifest",
+    };
     let message = format!(
-        "finished and {state}, {} entries{of}, and the manifest does not name it: left by a process \
-         that died, or by damage to the manifest",
+        "finished and {state}, {} entries{of}, and the manifest does not name it: {why}",
         table.entries
     );
     let place = DamagedPlace::new(table.path.clone(), None, table.keyspace.clone());

@@ -538,6 +538,16 @@ fn tables_that_no_manifest_names_are_told_and_are_no_damage() {
         (&report["tables_unlisted"], &report["files"]),
         (&1.into(), &FILES.into())
     );
+    // One that a writer set aside is nobody's to remove but the user's, who is told what to do.
+    fs::rename(&stray, scene.store().join("900000.table.lost")).unwrap();
+    let output = run(args([&"verify", &scene.store(), &"--json"]));
+    assert!(output.status.success());
+    let (problems, _) = documents(&output.stdout);
+    let finding = of_kind(&problems, "finding").next().unwrap()["message"].to_string();
+    assert!(
+        finding.contains("set aside") && finding.contains("ppc salvage"),
+        "{finding}"
+    );
 }
 
 #[test]
