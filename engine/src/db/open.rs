@@ -38,15 +38,15 @@ pub(super) fn open_writer(dir: &Path, options: DbOptions) -> Result<Arc<DbInner>
     check_before_writing(&*vfs, dir, &options)?;
     create_dir(&*vfs, dir).map_err(creation_error)?;
     let lock = lock_for_writing(&*vfs, dir)?;
-    // Made while there is room: on a full disk it is asked whether somebody reads the store, before
-    // anything goes. Where it cannot be made, nothing goes, and writing does not depend on that.
-    let _ = vfs.lock(&dir.join(READERS), LockKind::Shared);
     // Only now is it certain that nobody else creates the store.
     let (manifest, state) = if has_store(&*vfs, dir)? {
         Manifest::recover(&vfs, dir, false)?
     } else {
         Manifest::create(&vfs, dir)?
     };
+    // Made while there is room: on a full disk it is asked whether somebody reads the store, before
+    // anything goes. Where it cannot be made, nothing goes, and writing does not depend on that.
+    let _ = vfs.lock(&dir.join(READERS), LockKind::Shared);
     let db = Arc::new(build(dir, options, manifest, &state, Some(lock), false));
     recover_log(&db, &state)?;
     list_orphans(&db)?;
