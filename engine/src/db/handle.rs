@@ -60,7 +60,16 @@ impl Core {
         let closed = self.inner.close_log();
         // The last jobs and iterators may have let go of files when the store no longer was open.
         self.inner.purge_before_unlocking();
-        self.inner.manifest.lock().catch_up();
+        let mut manifest = self.inner.manifest.lock();
+        let closed = match (closed, !self.inner.failed.load(Ordering::Acquire)) {
+            (Ok(logs), true) => {
+                manifest.name_logs(logs);
+                Ok(())
+            }
+            (closed, _) => closed.map(|_| ()),
+        };
+        manifest.catch_up();
+        drop(manifest);
         *self.inner.lock.lock() = None;
         saved.and(closed)
     }

@@ -24,7 +24,7 @@ use crate::read::WorkerPool;
 use crate::stats::{Latencies, Stats};
 use crate::types::{FileNumber, KeyspaceId, SeqNo};
 use crate::vfs::{FileLock, LockKind, Vfs};
-use crate::wal::{ReplayReport, decode_batch, replay};
+use crate::wal::{ReplayReport, decode_batch, replay_closed};
 
 /// A writer holds `READERS` for as long as it takes to remove a few files. A reader that meets it
 /// tries again; file locks have no way to wait for less than forever.
@@ -266,17 +266,24 @@ fn recover_log(db: &DbInner, state: &ManifestState) -> Result<()> {
         .collect();
     let mut write = db.write.state.lock();
     let mut known_end = state.next_keyspace;
-    let report = replay(&**db.vfs(), &db.dir, &logs, &mut |first_seq, payload| {
-        let end = replay_batch(&write, &flushed, first_seq, payload)?;
-        if end > known_end {
-            known_end = recheck_keyspaces(db, end)?;
-        }
-        if !db.read_only && write.memory_bytes() >= db.options.memtable_bytes {
-            db.seal(&mut write);
-            while db.flush_next()? {}
-        }
-        Ok(())
-    })?;
+    let closed = db.manifest.lock().closed_logs().to_vec();
+    let report = replay_closed(
+        &**db.vfs(),
+        &db.dir,
+        &logs,
+        &closed,
+        &mut |first_seq, payload| {
+            let end = replay_batch(&write, &flushed, first_seq, payload)?;
+            if end > known_end {
+                known_end = recheck_keyspaces(db, end)?;
+            }
+            if !db.read_only && write.memory_bytes() >= db.options.memtable_bytes {
+                db.seal(&mut write);
+                while db.flush_next()? {}
+            }
+            Ok(())
+        },
+    )?;
     report_replay(db, &report);
     write.last_seq = write.last_seq.max(report.last_seq);
     db.visible.store(write.last_seq.0, Ordering::Release);
@@ -284,8 +291,11 @@ fn recover_log(db: &DbInner, state: &ManifestState) -> Result<()> {
         return Ok(());
     }
     if write.memory_bytes() == 0 {
-        // Everything is in tables.
-        db.obsolete.lock().add_logs(&logs);
+        // Everything is in tables, or was written to keyspaces since dropped. They may go once
+        // `CURRENT` does not name them.
+        if db.manifest.lock().forget_logs() {
+            db.obsolete.lock().add_logs(&logs);
+        }
         return Ok(());
     }
     write.logs = logs;

@@ -104,6 +104,13 @@ impl Pipeline {
         self.state.lock().sealed.front().cloned()
     }
 
+    /// The logs of all generations.
+    pub(crate) fn logs(&self) -> Vec<FileNumber> {
+        let state = self.state.lock();
+        let logs = state.sealed.iter().flat_map(|generation| &generation.logs);
+        logs.copied().collect()
+    }
+
     /// Unlists the oldest generation, whose entries are in tables now.
     pub(crate) fn pop(&self) {
         self.state.lock().sealed.pop_front();

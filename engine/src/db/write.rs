@@ -34,7 +34,7 @@ use super::space::Space;
 use crate::dir::{FileKind, file_path};
 use crate::error::{Error, ErrorKind, Result};
 use crate::iter::RangeTombstone;
-use crate::manifest::Edit;
+use crate::manifest::{ClosedLog, Edit};
 use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::stats::Counter;
@@ -416,13 +416,22 @@ impl DbInner {
         self.replace_doubtful_logs(&mut state)
     }
 
-    /// Ends the log for good, when the store is closed.
-    pub(super) fn close_log(&self) -> Result<()> {
+    /// Ends the log for good, when the store is closed. Returns what the next opening needs of it.
+    pub(super) fn close_log(&self) -> Result<Vec<ClosedLog>> {
         let mut state = self.write.state.lock();
-        match state.wal.take() {
-            Some(wal) => wal.close(),
-            None => Ok(()),
+        let mut history = self.write.history.lock();
+        if let Some(wal) = state.wal.take() {
+            history.push(wal.close()?);
         }
+        // An opening removes the logs of a store whose tables hold everything.
+        let is_in_tables = state.memory_bytes() == 0 && self.pipeline.len() == 0;
+        if is_in_tables || state.log_is_doubtful {
+            return Ok(Vec::new());
+        }
+        let mut needed = self.pipeline.logs();
+        needed.extend(&state.logs);
+        let closed = history.iter().map(|log| log.closed());
+        Ok(closed.filter(|log| needed.contains(&log.number)).collect())
     }
 }
 

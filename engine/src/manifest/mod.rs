@@ -12,6 +12,7 @@ mod tests;
 mod unlisted;
 mod version;
 
+pub(crate) use current::ClosedLog;
 pub(crate) use edit::Edit;
 pub(crate) use state::{FileNumbers, ManifestState};
 pub(crate) use store::Manifest;

@@ -24,7 +24,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::current::{Current, StepError};
+use super::current::{ClosedLog, Current, StepError};
 use super::edit::Edit;
 use super::edit_codec::{decode_edits, encode_edits};
 use super::state::{FileNumbers, ManifestState};
@@ -55,6 +55,10 @@ pub(crate) struct Manifest {
     synced_len: u64,
     /// Those that `CURRENT` tells of; none if it does not say, or is not known to.
     witnessed_len: Option<u64>,
+    /// The logs that it names, or should.
+    closed_logs: Vec<ClosedLog>,
+    /// `CURRENT` does not name these logs yet.
+    has_new_logs: bool,
     roll_bytes_min: u64,
     mode: Mode,
 }
@@ -121,6 +125,8 @@ impl Manifest {
             in_force: state.next_file,
             synced_len: 0,
             witnessed_len: None,
+            closed_logs: Vec::new(),
+            has_new_logs: false,
             roll_bytes_min: ROLL_BYTES_MIN,
             mode: Mode::Roll,
         };
@@ -144,7 +150,7 @@ impl Manifest {
         let files = files?;
         let in_force = current.manifest;
         let path = file_path(dir, FileKind::Manifest, in_force);
-        let replayed = Replayed::read(&**vfs, &path, current)?;
+        let replayed = Replayed::read(&**vfs, &path, &current)?;
         let mut state = replayed.state;
         check_origin(dir, &files, &state)?;
         if !read_only && current.synced_len.is_none() {
@@ -162,6 +168,8 @@ impl Manifest {
             in_force,
             synced_len: replayed.payloads_end,
             witnessed_len: current.synced_len,
+            closed_logs: current.logs,
+            has_new_logs: false,
             roll_bytes_min: ROLL_BYTES_MIN,
             mode: if read_only {
                 Mode::ReadOnly
@@ -172,7 +180,11 @@ impl Manifest {
         // The seal after a record is written once all that belongs to it was synced, `CURRENT`
         // included. Without it a sync of the old file would prove nothing; see the log's head.
         if !read_only && !replayed.is_witnessed {
+            let logs = manifest.closed_logs.clone();
             manifest.append(&[])?;
+            // No log was removed, so they still are to be there. Only a roll drops them for sure.
+            manifest.name_logs(logs);
+            manifest.mode = Mode::Roll;
         }
         manifest.catch_up();
         let state = manifest.state.clone();
@@ -206,9 +218,34 @@ impl Manifest {
         Current::read(vfs, dir).ok().map(|current| current.manifest)
     }
 
+    /// The logs that `CURRENT` says are there; none if it says nothing. For salvages.
+    pub(crate) fn logs_by_current(vfs: &dyn Vfs, dir: &Path) -> Vec<ClosedLog> {
+        Current::read(vfs, dir).map_or_else(|_| Vec::new(), |current| current.logs)
+    }
+
     /// Whether `CURRENT` bears witness that the manifest has not lost its end.
     pub(crate) fn has_witness(&self) -> bool {
         self.witnessed_len.is_some()
+    }
+
+    /// The logs that were there when the store was closed, and have to be there still; none if it was
+    /// not closed, or they may have been removed since.
+    pub(crate) fn closed_logs(&self) -> &[ClosedLog] {
+        &self.closed_logs
+    }
+
+    /// Lets the next [`Manifest::catch_up`] name these logs. They must be synced so far, and none
+    /// may be removed before something is appended.
+    pub(crate) fn name_logs(&mut self, logs: Vec<ClosedLog>) {
+        self.has_new_logs |= logs != self.closed_logs;
+        self.closed_logs = logs;
+    }
+
+    /// Lets `CURRENT` name no logs, so that they may be removed; false if it may name some still.
+    pub(crate) fn forget_logs(&mut self) -> bool {
+        self.name_logs(Vec::new());
+        self.catch_up();
+        !self.has_new_logs
     }
 
     /// Lets `CURRENT` tell of all of the manifest, where writing it failed before or a killed writer
@@ -301,6 +338,8 @@ impl Manifest {
             let _ = self.vfs.remove(&path);
             StepError::Undone(error)
         })?;
+        // They may be removed from now on.
+        self.closed_logs.clear();
         self.write_current(number, log.synced_len())?;
         self.in_force = number;
         self.synced_len = log.synced_len();
@@ -330,9 +369,11 @@ impl Manifest {
         let current = Current {
             manifest,
             synced_len,
+            logs: self.closed_logs.clone(),
         };
         current.write(&*self.vfs, &self.dir)?;
         self.witnessed_len = synced_len;
+        self.has_new_logs = false;
         Ok(())
     }
 
@@ -344,7 +385,7 @@ impl Manifest {
     /// that is lost is the witness for the records since, and the next append, or closing, tries
     /// again. That is no reason to refuse writes, as it is where another manifest is put in force.
     fn witness(&mut self) {
-        if self.witnessed_len == Some(self.synced_len) {
+        if self.witnessed_len == Some(self.synced_len) && !self.has_new_logs {
             return;
         }
         if let Err(error) = self.write_current(self.in_force, self.synced_len) {
@@ -402,7 +443,7 @@ struct Replayed {
 
 impl Replayed {
     /// Reads the manifest of which `current` tells.
-    fn read(vfs: &dyn Vfs, path: &Path, current: Current) -> Result<Self> {
+    fn read(vfs: &dyn Vfs, path: &Path, current: &Current) -> Result<Self> {
         let synced_len = current.synced_len.unwrap_or(0);
         check_length(vfs, path, synced_len)?;
         let Opened::Log(mut log) = LogReader::open(vfs, path, LogKind::Manifest)? else {

@@ -28,10 +28,11 @@ mod tests;
 mod writer;
 
 pub(crate) use self::batch::{BatchEncoder, WalOp, decode_batch};
-pub(crate) use self::replay::{ReplayReport, replay};
+pub(crate) use self::replay::{ReplayReport, replay, replay_closed};
 pub(crate) use self::writer::WalWriter;
 use crate::coding::{Cursor, put_u32, put_u64, put_varint};
 use crate::error::{Error, Result};
+use crate::manifest::ClosedLog;
 use crate::types::{FileNumber, SeqNo};
 
 /// A file of the log that is complete and durable up to a length.
@@ -44,6 +45,14 @@ pub(crate) struct Predecessor {
 impl Predecessor {
     pub(crate) fn number(self) -> FileNumber {
         self.number
+    }
+
+    /// The same, for `CURRENT` to name.
+    pub(crate) fn closed(self) -> ClosedLog {
+        ClosedLog {
+            number: self.number,
+            len: self.len,
+        }
     }
 }
 

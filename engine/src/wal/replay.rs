@@ -8,6 +8,8 @@ use crate::coding::Cursor;
 use crate::dir::{FileKind, file_path};
 use crate::error::{Error, Result};
 use crate::log::{LogKind, LogReader, Opened};
+use crate::manifest::ClosedLog;
+use crate::options::ReadMode;
 use crate::types::{FileNumber, SeqNo};
 use crate::vfs::Vfs;
 
@@ -64,6 +66,47 @@ struct Opening {
     log: Option<LogReader>,
 }
 
+/// Checks that `files` are all that `closed` tells of, and then does as [`replay`] does. A torn tail
+/// before the end that `closed` tells of is an error, and so is a file that is not there.
+pub(crate) fn replay_closed(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    files: &[FileNumber],
+    closed: &[ClosedLog],
+    on_batch: &mut dyn FnMut(SeqNo, &[u8]) -> Result<()>,
+) -> Result<ReplayReport> {
+    for log in closed {
+        check_closed(vfs, dir, files, *log)?;
+    }
+    replay_expecting(vfs, dir, files, closed, on_batch)
+}
+
+/// Fails if a log is not there, or shorter than it was when the store was closed.
+fn check_closed(vfs: &dyn Vfs, dir: &Path, files: &[FileNumber], log: ClosedLog) -> Result<()> {
+    let ClosedLog { number, len } = log;
+    let path = file_path(dir, FileKind::Wal, number);
+    let damage = |message: String| {
+        let error = Error::corruption(message).at_path(&path);
+        error.with_remedy("restore the file from a copy, or run salvage to keep what is readable")
+    };
+    if !files.contains(&number) {
+        return Err(damage(format!(
+            "a write-ahead log is missing: {len} bytes of it, when the store was closed"
+        )));
+    }
+    let file = vfs
+        .open(&path, ReadMode::Pread)
+        .map_err(|error| Error::io("open", &path, error))?;
+    let found = file.len();
+    if found < len {
+        return Err(damage(format!(
+            "the write-ahead log has lost its end: {found} bytes are left of {len} that were \
+             there when the store was closed"
+        )));
+    }
+    Ok(())
+}
+
 /// Gives every batch of the store's log files to `on_batch`, in order, as its first sequence
 /// number and the payload that [`decode_batch`] reads. Writes nothing.
 ///
@@ -75,6 +118,16 @@ pub(crate) fn replay(
     files: &[FileNumber],
     on_batch: &mut dyn FnMut(SeqNo, &[u8]) -> Result<()>,
 ) -> Result<ReplayReport> {
+    replay_expecting(vfs, dir, files, &[], on_batch)
+}
+
+fn replay_expecting(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    files: &[FileNumber],
+    closed: &[ClosedLog],
+    on_batch: &mut dyn FnMut(SeqNo, &[u8]) -> Result<()>,
+) -> Result<ReplayReport> {
     let mut files = files.to_vec();
     files.sort_unstable();
     files.dedup();
@@ -84,7 +137,21 @@ pub(crate) fn replay(
         openings.push(open(vfs, dir, number, &mut named)?);
     }
     let mut report = ReplayReport::default();
-    for opening in openings {
+    for mut opening in openings {
+        let closed = closed.iter().find(|log| log.number == opening.number);
+        match (&mut opening.log, closed) {
+            (Some(log), Some(closed)) => log.expect(closed.len),
+            (None, Some(_)) => {
+                let path = &file_path(dir, FileKind::Wal, opening.number);
+                let error = Error::corruption(
+                    "the write-ahead log is empty, and was not when the store was closed",
+                );
+                return Err(error
+                    .at_path(path)
+                    .with_remedy("run salvage to keep what is readable"));
+            }
+            (_, None) => {}
+        }
         let named_len = named.get(&opening.number).copied();
         replay_file(opening, named_len, on_batch, &mut report)?;
     }

@@ -98,14 +98,15 @@ impl WalWriter {
     }
 
     /// Syncs and leaves a witness to it, by which later damage to the last batches is known from
-    /// a torn tail. For the log's last file, when the store is closed.
-    pub(crate) fn close(mut self) -> Result<()> {
-        self.log.sync()?;
-        if self.finished {
-            return Ok(());
+    /// a torn tail. For the log's last file, when the store is closed. Returns how far it is synced.
+    pub(crate) fn close(mut self) -> Result<Predecessor> {
+        let is_finished = self.finished;
+        let synced = self.finish()?;
+        if !is_finished {
+            self.log.seal()?;
+            self.log.hand_over()?;
         }
-        self.log.seal()?;
-        self.log.hand_over()
+        Ok(synced)
     }
 
     /// Bytes handed over.

@@ -6,6 +6,7 @@ mod common;
 mod concurrent_use;
 mod failing_disk;
 mod killed_writers;
+mod lost_log_end;
 mod lost_manifest_end;
 #[path = "../model/mod.rs"]
 mod model;

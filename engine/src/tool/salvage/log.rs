@@ -10,10 +10,11 @@ use super::{LostPart, SalvageLoss};
 use crate::db::{insert_op, keyspace_of};
 use crate::dir::{FileKind, file_path};
 use crate::error::Result;
+use crate::manifest::Manifest;
 use crate::memtable::Memtable;
 use crate::types::{FileNumber, KeyspaceId, SeqNo};
 use crate::vfs::Vfs;
-use crate::wal::{decode_batch, replay};
+use crate::wal::{decode_batch, replay, replay_closed};
 
 /// What the log holds that tables do not.
 #[derive(Debug, Default)]
@@ -32,7 +33,8 @@ pub(super) fn read_log(
     wants: &mut dyn FnMut(KeyspaceId, SeqNo) -> bool,
 ) -> Result<SalvagedLog> {
     let mut whole = SalvagedLog::default();
-    let replayed = replay(&**vfs, dir, files, &mut |first, payload| {
+    let closed = Manifest::logs_by_current(&**vfs, dir);
+    let replayed = replay_closed(&**vfs, dir, files, &closed, &mut |first, payload| {
         whole.apply(first, payload, wants)
     });
     if replayed.is_ok() {

@@ -12,7 +12,7 @@ use crate::manifest::{Manifest, ManifestState};
 use crate::table::{Affected, VerifyProblem};
 use crate::types::FileNumber;
 use crate::vfs::{DiskVfs, LockKind, Vfs};
-use crate::wal::{decode_batch, replay};
+use crate::wal::{decode_batch, replay_closed};
 
 /// Checks the store in `dir` as [`crate::Db::verify`] does, whether or not it can be opened: where
 /// the manifest is damaged, every table that lies there is checked. The log is checked as well.
@@ -161,7 +161,8 @@ fn log_problem(vfs: &Arc<dyn Vfs>, dir: &Path, files: &[StoreFile]) -> Option<Ve
         .filter(|file| file.kind == FileKind::Wal)
         .map(|file| file.number)
         .collect();
-    let replayed = replay(&**vfs, dir, &logs, &mut |_, payload| {
+    let closed = Manifest::logs_by_current(&**vfs, dir);
+    let replayed = replay_closed(&**vfs, dir, &logs, &closed, &mut |_, payload| {
         let payload = bytes::Bytes::copy_from_slice(payload);
         decode_batch(&payload).try_for_each(|op| op.map(|_| ()))
     });
