@@ -277,6 +277,7 @@ impl StoreCheck<'_> {
         let (verification, properties) = match outcome {
             Ok(checked) => checked,
             Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+            Err(error) if is_forbidden(&error) => return Err(error),
             Err(error) => {
                 let mut failed = TableVerification::default();
                 failed
@@ -432,3 +433,10 @@ fn disagreement(meta: &TableMeta, reader: &TableReader) -> Option<Error> {
 
 #[cfg(test)]
 mod tests;
+
+/// Whether a file may not be read by whoever asks: that says nothing about its bytes.
+fn is_forbidden(error: &Error) -> bool {
+    std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<std::io::Error>())
+        .is_some_and(|source| source.kind() == std::io::ErrorKind::PermissionDenied)
+}

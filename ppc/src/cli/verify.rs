@@ -13,7 +13,7 @@ use super::Global;
 use super::failure::Failure;
 use super::output::Output;
 use super::progress::Watcher;
-use super::size::{ByteSize, grouped};
+use super::size::{ByteSize, counted, grouped};
 use super::store::{StoreArgs, check_threads, explain_open};
 
 /// Check every byte: checksums, hashes of contents, and that indexes and contents agree
@@ -108,21 +108,16 @@ impl Checked {
     /// How much is damaged, in words.
     fn summary(&self) -> String {
         let contents = self.contents.unwrap_or_default();
-        let mut summary = match self.damages() {
-            1 => "1 damage".to_owned(),
-            damages => format!("{} damages", grouped(damages)),
-        };
+        let mut summary = format!("{} damaged", counted(self.damages(), "part"));
         if contents.unreadable > 0 {
             summary.push_str(&format!(
-                ", {} files cannot be read",
-                grouped(contents.unreadable)
+                ", {} cannot be read",
+                counted(contents.unreadable, "file")
             ));
         }
         if contents.unindexed > 0 {
-            summary.push_str(&format!(
-                ", {} files cannot be found by every hash",
-                grouped(contents.unindexed)
-            ));
+            let unindexed = counted(contents.unindexed, "file");
+            summary.push_str(&format!(", {unindexed} cannot be found by every hash"));
         }
         summary
     }

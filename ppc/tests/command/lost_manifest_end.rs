@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Scene, args, borrowed, fail, run, source_text, succeed};
+use crate::support::{Scene, args, borrowed, run, source_text, succeed};
 
 fn store() -> (Scene, PathBuf) {
     let scene = Scene::new();

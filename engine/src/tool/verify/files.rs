@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Job, VerifyOptions, VerifyProgress, VerifyReport, check_tables};
+use super::{Job, VerifyOptions, VerifyProgress, VerifyReport, check_tables, is_forbidden};
 use crate::db::lock_for_reading;
 use crate::dir::{CURRENT, FileKind, LOCK, StoreFile, file_path, list_files};
 use crate::error::{Error, ErrorKind, Result};
@@ -75,6 +75,7 @@ pub fn verify_store_in(
     let state = match Manifest::recover(vfs, dir, true) {
         Ok((_, state)) => Some(state),
         Err(error) if error.kind() == ErrorKind::Unsupported => return Err(error),
+        Err(error) if is_forbidden(&error) => return Err(error),
         Err(error) => {
             let problem = VerifyProblem::new(error, Affected::Unknown);
             report.problems.push(problem);

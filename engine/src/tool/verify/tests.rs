@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::super::testing::{DIR, build_store, db_options, files_ending, flip, rewrite, tables};
 use super::*;
-use crate::vfs::{MemVfs, Vfs, read_whole};
+use crate::vfs::{FaultOp, FaultPlan, FaultVfs, MemVfs, Vfs, read_whole};
 
 fn verify(db: &Db, options: &VerifyOptions) -> VerifyReport {
     db.verify(options, &mut |_| {}).unwrap()
@@ -212,6 +212,22 @@ fn keyspace_entries(keyspace: &crate::Keyspace) -> u64 {
     match keyspace.name() {
         "sizes" => 10,
         _ => 250,
+    }
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_no_damage() {
+    // It was counted as one, with the advice to salvage.
+    let inner = MemVfs::new();
+    drop(build_store(&inner));
+    for suffix in ["table", "manifest"] {
+        let denied = std::io::ErrorKind::PermissionDenied;
+        let plan = FaultPlan::once(FaultOp::Open, 1, denied).on(suffix);
+        let vfs: Arc<dyn Vfs> = Arc::new(FaultVfs::new(inner.clone(), plan));
+        let error = verify_store_in(&vfs, Path::new(DIR), &quick(), &mut |_| {}).unwrap_err();
+        let path = error.path().and_then(Path::extension);
+        assert_eq!(path.and_then(|it| it.to_str()), Some(suffix), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Io);
     }
 }
 
