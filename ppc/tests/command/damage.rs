@@ -490,7 +490,7 @@ fn verify_goes_on_behind_damage_and_names_what_it_takes_along() {
     assert!(errors.contains("cut short"), "{errors}");
     let last = errors.lines().last().unwrap();
     assert!(
-        last.contains("3 damages, 400 files cannot be read"),
+        last.contains("3 parts damaged, 400 files cannot be read"),
         "{last}"
     );
 }
