@@ -39,6 +39,26 @@ fn clustered(level: i32, clusters: ClusterOptions) -> FrameCodec {
     })
 }
 
+/// A thread that had compressed a large frame before stored short ones that others kept raw.
+#[test]
+fn a_frame_does_not_depend_on_what_its_thread_compressed_before() {
+    let encode = |level, raw: &[u8]| {
+        let frame = codec(Compression::Zstd { level }).encode(raw.to_vec().into());
+        frame.unwrap().stored
+    };
+    for level in [1, 3, 9, 19] {
+        for len in 40..160 {
+            let raw = text(len);
+            let fresh = std::thread::scope(|scope| {
+                let thread = scope.spawn(|| encode(level, &raw));
+                thread.join().unwrap()
+            });
+            encode(level, &text(100_000));
+            assert_eq!(encode(level, &raw), fresh, "level {level}, {len} bytes");
+        }
+    }
+}
+
 #[test]
 fn frames_round_trip_at_every_level() {
     let raw = text(300_000);

@@ -247,7 +247,9 @@ pub(super) fn encode(
         }
         let output = &mut encoder.output;
         output.clear();
-        output.reserve(stored_max);
+        // Never less than what zstd may ask for: with a tight buffer it gives up on frames that would
+        // fit, and what is stored would depend on how large the thread's buffer was already.
+        output.reserve(zstd_safe::compress_bound(raw.len()));
         let outcome = match help {
             Help::None => encoder.context.compress2(output, raw),
             Help::Base(base, _) => {
@@ -268,20 +270,13 @@ pub(super) fn encode(
                 .map_err(|code| failure("reset compression", code))?;
         }
         let stored = match outcome {
-            // The buffer may be larger than was asked for; the bound must not depend on that.
             Ok(len) if len <= stored_max => Some([head, output.as_slice()].concat()),
             Ok(_) => None,
-            Err(code) if is_too_small(code) => None,
             Err(code) => return Err(failure("compress a frame", code)),
         };
         encoder.release();
         Ok(stored)
     })
-}
-
-fn is_too_small(code: ErrorCode) -> bool {
-    use zstd_safe::zstd_sys::ZSTD_ErrorCode;
-    zstd_safe::is_error_kind(code, ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall)
 }
 
 pub(super) fn failure(action: &str, code: ErrorCode) -> Error {
