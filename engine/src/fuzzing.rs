@@ -69,9 +69,13 @@ fn wal_tail(bytes: &[u8]) -> Result<()> {
 }
 
 fn replay(vfs: &MemVfs) -> Result<()> {
-    log_files::replay(vfs, Path::new(DIR), &[FileNumber(1)], &mut |_, payload| {
-        log_files::decode_batch(payload).try_for_each(|op| op.map(drop))
-    })?;
+    log_files::replay(
+        vfs,
+        Path::new(DIR),
+        &[FileNumber(1)],
+        &[],
+        &mut |_, payload| log_files::decode_batch(payload).try_for_each(|op| op.map(drop)),
+    )?;
     Ok(())
 }
 

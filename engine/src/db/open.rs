@@ -24,7 +24,7 @@ use crate::read::WorkerPool;
 use crate::stats::{Latencies, Stats};
 use crate::types::{FileNumber, KeyspaceId, SeqNo};
 use crate::vfs::{FileLock, LockKind, Vfs};
-use crate::wal::{ReplayReport, decode_batch, replay_closed};
+use crate::wal::{ReplayReport, decode_batch, replay};
 
 /// A writer holds `READERS` for as long as it takes to remove a few files. A reader that meets it
 /// tries again; file locks have no way to wait for less than forever.
@@ -267,7 +267,7 @@ fn recover_log(db: &DbInner, state: &ManifestState) -> Result<()> {
     let mut write = db.write.state.lock();
     let mut known_end = state.next_keyspace;
     let closed = db.manifest.lock().closed_logs().to_vec();
-    let report = replay_closed(
+    let report = replay(
         &**db.vfs(),
         &db.dir,
         &logs,

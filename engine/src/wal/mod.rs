@@ -28,7 +28,7 @@ mod tests;
 mod writer;
 
 pub(crate) use self::batch::{BatchEncoder, WalOp, decode_batch};
-pub(crate) use self::replay::{ReplayReport, replay, replay_closed};
+pub(crate) use self::replay::{ReplayReport, replay};
 pub(crate) use self::writer::WalWriter;
 use crate::coding::{Cursor, put_u32, put_u64, put_varint};
 use crate::error::{Error, Result};

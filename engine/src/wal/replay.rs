@@ -66,9 +66,13 @@ struct Opening {
     log: Option<LogReader>,
 }
 
-/// Checks that `files` are all that `closed` tells of, and then does as [`replay`] does. A torn tail
-/// before the end that `closed` tells of is an error, and so is a file that is not there.
-pub(crate) fn replay_closed(
+/// Gives every batch of the store's log files to `on_batch`, in order, as its first sequence
+/// number and the payload that [`decode_batch`] reads. Writes nothing.
+///
+/// A torn tail is cut from a file that no successor names; anything else that is not what was
+/// written is an error, and so is what `on_batch` returns. `closed` are the logs, if any, that are
+/// known to have been whole: one that is not there is an error, and a tail torn before its end.
+pub(crate) fn replay(
     vfs: &dyn Vfs,
     dir: &Path,
     files: &[FileNumber],
@@ -78,56 +82,6 @@ pub(crate) fn replay_closed(
     for log in closed {
         check_closed(vfs, dir, files, *log)?;
     }
-    replay_expecting(vfs, dir, files, closed, on_batch)
-}
-
-/// Fails if a log is not there, or shorter than it was when the store was closed.
-fn check_closed(vfs: &dyn Vfs, dir: &Path, files: &[FileNumber], log: ClosedLog) -> Result<()> {
-    let ClosedLog { number, len } = log;
-    let path = file_path(dir, FileKind::Wal, number);
-    let damage = |message: String| {
-        let error = Error::corruption(message).at_path(&path);
-        error.with_remedy("restore the file from a copy, or run salvage to keep what is readable")
-    };
-    if !files.contains(&number) {
-        return Err(damage(format!(
-            "a write-ahead log is missing: {len} bytes of it, when the store was closed"
-        )));
-    }
-    let file = vfs
-        .open(&path, ReadMode::Pread)
-        .map_err(|error| Error::io("open", &path, error))?;
-    let found = file.len();
-    if found < len {
-        return Err(damage(format!(
-            "the write-ahead log has lost its end: {found} bytes are left of {len} that were \
-             there when the store was closed"
-        )));
-    }
-    Ok(())
-}
-
-/// Gives every batch of the store's log files to `on_batch`, in order, as its first sequence
-/// number and the payload that [`decode_batch`] reads. Writes nothing.
-///
-/// A torn tail is cut from a file that no successor names; anything else that is not what was
-/// written is an error, and so is what `on_batch` returns.
-pub(crate) fn replay(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    files: &[FileNumber],
-    on_batch: &mut dyn FnMut(SeqNo, &[u8]) -> Result<()>,
-) -> Result<ReplayReport> {
-    replay_expecting(vfs, dir, files, &[], on_batch)
-}
-
-fn replay_expecting(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    files: &[FileNumber],
-    closed: &[ClosedLog],
-    on_batch: &mut dyn FnMut(SeqNo, &[u8]) -> Result<()>,
-) -> Result<ReplayReport> {
     let mut files = files.to_vec();
     files.sort_unstable();
     files.dedup();
@@ -156,6 +110,32 @@ fn replay_expecting(
         replay_file(opening, named_len, on_batch, &mut report)?;
     }
     Ok(report)
+}
+
+/// Fails if a log is not there, or shorter than it was when the store was closed.
+fn check_closed(vfs: &dyn Vfs, dir: &Path, files: &[FileNumber], log: ClosedLog) -> Result<()> {
+    let ClosedLog { number, len } = log;
+    let path = file_path(dir, FileKind::Wal, number);
+    let damage = |message: String| {
+        let error = Error::corruption(message).at_path(&path);
+        error.with_remedy("restore the file from a copy, or run salvage to keep what is readable")
+    };
+    if !files.contains(&number) {
+        return Err(damage(format!(
+            "a write-ahead log is missing: {len} bytes of it, when the store was closed"
+        )));
+    }
+    let file = vfs
+        .open(&path, ReadMode::Pread)
+        .map_err(|error| Error::io("open", &path, error))?;
+    let found = file.len();
+    if found < len {
+        return Err(damage(format!(
+            "the write-ahead log has lost its end: {found} bytes are left of {len} that were \
+             there when the store was closed"
+        )));
+    }
+    Ok(())
 }
 
 /// Opens a file and notes what it says of its predecessors.

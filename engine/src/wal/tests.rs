@@ -65,7 +65,7 @@ fn wal_files(vfs: &dyn Vfs) -> Vec<FileNumber> {
 /// First sequence numbers of the batches replayed, each checked to be what was written.
 fn replay_all(vfs: &dyn Vfs) -> Result<(Vec<u64>, ReplayReport)> {
     let mut seqs = Vec::new();
-    let report = replay(vfs, dir(), &wal_files(vfs), &mut |seq, payload| {
+    let report = replay(vfs, dir(), &wal_files(vfs), &[], &mut |seq, payload| {
         assert_eq!(payload, batch(seq.0).into_payload());
         seqs.push(seq.0);
         Ok(())
@@ -425,7 +425,7 @@ fn impossible_batches_are_refused() {
         wal.push(SeqNo(seqs[0]), 1, &[&op]).unwrap();
         wal.push(SeqNo(seqs[1]), count, &[&op]).unwrap();
         wal.hand_over().unwrap();
-        let result = replay(&vfs, dir(), &wal_files(&vfs), &mut |_, _| Ok(()));
+        let result = replay(&vfs, dir(), &wal_files(&vfs), &[], &mut |_, _| Ok(()));
         assert_eq!(
             result.unwrap_err().kind(),
             ErrorKind::Corruption,
@@ -523,7 +523,7 @@ fn the_example_of_the_format_document_is_true() {
     let vfs = disk();
     overwrite_new(&vfs, &path(2), &bytes);
     let mut seen = Vec::new();
-    let report = replay(&vfs, dir(), &[FileNumber(2)], &mut |seq, payload| {
+    let report = replay(&vfs, dir(), &[FileNumber(2)], &[], &mut |seq, payload| {
         seen.push((seq, decode_batch(payload).count()));
         Ok(())
     });

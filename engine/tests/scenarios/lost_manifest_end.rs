@@ -8,15 +8,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ppc_engine::vfs::{
-    DirEntry, FaultOp, FaultPlan, FaultVfs, FileLock, LockKind, MemVfs, ReadableFile, Vfs,
-    WritableFile,
-};
+use ppc_engine::vfs::{FaultOp, FaultPlan, FaultVfs, MemVfs, Vfs};
 use ppc_engine::{Db, DbOptions, Durability, ErrorKind, KeyRange, ReadMode, VerifyOptions};
 
 use crate::common::{DIR, Pairs, key, open, options, pairs, small_tables, value};
+use crate::support::SteeredVfs;
 
 fn read(vfs: &MemVfs, path: &Path) -> Vec<u8> {
     let file = vfs.open(path, ReadMode::Pread).unwrap();
@@ -332,76 +331,6 @@ fn a_length_that_cannot_be_written_is_written_later() {
     }
 }
 
-/// Lets a writer act at the moment when a reader, which has read the manifest, opens a log.
-struct Meanwhile {
-    files: MemVfs,
-    act: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-}
-
-impl std::fmt::Debug for Meanwhile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Meanwhile")
-    }
-}
-
-impl Vfs for Meanwhile {
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.files.create_dir_all(path)
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Box<dyn WritableFile>> {
-        self.files.create(path)
-    }
-
-    fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn ReadableFile>> {
-        if path.extension().is_some_and(|extension| extension == "wal") {
-            let act = self.act.lock().unwrap().take();
-            act.into_iter().for_each(|act| act());
-        }
-        self.files.open(path, mode)
-    }
-
-    fn sync_file(&self, path: &Path) -> io::Result<()> {
-        self.files.sync_file(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.files.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.files.remove(path)
-    }
-
-    fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.files.remove_dir(path)
-    }
-
-    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.files.hard_link(from, to)
-    }
-
-    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        self.files.read_dir(path)
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.files.sync_dir(path)
-    }
-
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.files.exists(path)
-    }
-
-    fn lock(&self, path: &Path, kind: LockKind) -> io::Result<Option<Box<dyn FileLock>>> {
-        self.files.lock(path, kind)
-    }
-
-    fn free_bytes(&self, path: &Path) -> io::Result<Option<u64>> {
-        self.files.free_bytes(path)
-    }
-}
-
 /// A keyspace that the log knows and the manifest does not is no damage if a writer created it
 /// after the reader had read the manifest.
 #[test]
@@ -415,14 +344,20 @@ fn a_keyspace_created_while_a_reader_opens_is_no_damage() {
         new.put("b", "2", Durability::Sync).unwrap();
         new.put("c", "3", Durability::Sync).unwrap();
     };
-    let meanwhile = Arc::new(Meanwhile {
-        files: files.clone(),
-        act: Mutex::new(Some(Box::new(act))),
+    // The writer acts when the reader, which has read the manifest, opens a log.
+    let act = Mutex::new(Some(act));
+    let acted = Arc::new(AtomicBool::new(false));
+    let has_acted = Arc::clone(&acted);
+    let meanwhile = SteeredVfs::over(files.clone()).on_open(move |path| {
+        let is_log = path.extension().is_some_and(|extension| extension == "wal");
+        let act = act.lock().unwrap().take_if(|_| is_log);
+        if let Some(act) = act {
+            act();
+            has_acted.store(true, Ordering::Relaxed);
+        }
     });
-    let mut reading = DbOptions::default();
-    reading.vfs = Arc::clone(&meanwhile) as Arc<dyn Vfs>;
-    let reader = Db::open_read_only(DIR, reading).unwrap();
-    assert!(meanwhile.act.lock().unwrap().is_none(), "nothing was done");
+    let reader = Db::open_read_only(DIR, options(&meanwhile)).unwrap();
+    assert!(acted.load(Ordering::Relaxed));
     assert_eq!(reader.keyspace_names(), ["k"]);
     let old = reader.existing_keyspace("k").unwrap().unwrap();
     assert_eq!(old.get("a").unwrap().unwrap(), "1");

@@ -16,3 +16,5 @@ mod read_only;
 mod reads_are_accounted_for;
 mod scans_and_range_deletes;
 mod store_against_model;
+#[path = "../support/mod.rs"]
+mod support;

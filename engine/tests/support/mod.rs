@@ -1,8 +1,9 @@
 //! A file system that tests steer, and helpers to fill and check stores.
 #![allow(
+    clippy::unwrap_used,
     dead_code,
     unreachable_pub,
-    reason = "each test file is a crate that uses some of it"
+    reason = "each test file is a crate that uses some of it; helpers of tests fail like tests"
 )]
 
 use std::io;
@@ -25,6 +26,9 @@ pub type OnTable = dyn Fn(&str) -> io::Result<()> + Send + Sync;
 /// Called at each positioned read of a table file, with the bytes asked for.
 pub type OnRead = dyn Fn(&Path, Range<u64>) + Send + Sync;
 
+/// Called before a file is opened for reading.
+pub type OnOpen = dyn Fn(&Path) + Send + Sync;
+
 /// Files in memory; tables can be watched, slowed and failed, and free space is what the test says.
 #[derive(Clone)]
 pub struct SteeredVfs {
@@ -33,6 +37,7 @@ pub struct SteeredVfs {
     on_create: Arc<OnTable>,
     on_append: Arc<OnTable>,
     on_read: Arc<OnRead>,
+    on_open: Arc<OnOpen>,
 }
 
 impl SteeredVfs {
@@ -47,6 +52,7 @@ impl SteeredVfs {
             on_create: Arc::new(|_| Ok(())),
             on_append: Arc::new(|_| Ok(())),
             on_read: Arc::new(|_, _| {}),
+            on_open: Arc::new(|_| {}),
         }
     }
 
@@ -69,6 +75,13 @@ impl SteeredVfs {
     pub fn on_read(self, act: impl Fn(&Path, Range<u64>) + Send + Sync + 'static) -> Self {
         Self {
             on_read: Arc::new(act),
+            ..self
+        }
+    }
+
+    pub fn on_open(self, act: impl Fn(&Path) + Send + Sync + 'static) -> Self {
+        Self {
+            on_open: Arc::new(act),
             ..self
         }
     }
@@ -170,6 +183,7 @@ impl Vfs for SteeredVfs {
     }
 
     fn open(&self, path: &Path, mode: ReadMode) -> io::Result<Arc<dyn ReadableFile>> {
+        (self.on_open)(path);
         let inner = self.files.open(path, mode)?;
         if !is_table(path) {
             return Ok(inner);

@@ -14,7 +14,7 @@ use crate::manifest::Manifest;
 use crate::memtable::Memtable;
 use crate::types::{FileNumber, KeyspaceId, SeqNo};
 use crate::vfs::Vfs;
-use crate::wal::{decode_batch, replay, replay_closed};
+use crate::wal::{decode_batch, replay};
 
 /// What the log holds that tables do not.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub(super) fn read_log(
 ) -> Result<SalvagedLog> {
     let mut whole = SalvagedLog::default();
     let closed = Manifest::logs_by_current(&**vfs, dir);
-    let replayed = replay_closed(&**vfs, dir, files, &closed, &mut |first, payload| {
+    let replayed = replay(&**vfs, dir, files, &closed, &mut |first, payload| {
         whole.apply(first, payload, wants)
     });
     if replayed.is_ok() {
@@ -42,7 +42,7 @@ pub(super) fn read_log(
     }
     let mut parts = SalvagedLog::default();
     for &number in files {
-        let replayed = replay(&**vfs, dir, &[number], &mut |first, payload| {
+        let replayed = replay(&**vfs, dir, &[number], &[], &mut |first, payload| {
             parts.apply(first, payload, wants)
         });
         if let Err(error) = replayed {

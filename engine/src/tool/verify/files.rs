@@ -1,6 +1,5 @@
 //! Checks the files of a store that need not open: manifest, log and tables, each by itself.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,11 +7,11 @@ use super::{Job, VerifyOptions, VerifyProgress, VerifyReport, check_tables, is_f
 use crate::db::lock_for_reading;
 use crate::dir::{CURRENT, FileKind, LOCK, StoreFile, file_path, list_files};
 use crate::error::{Error, ErrorKind, Result};
-use crate::manifest::{Manifest, ManifestState};
+use crate::manifest::{Manifest, ManifestState, unlisted_tables};
 use crate::table::{Affected, VerifyProblem};
 use crate::types::FileNumber;
 use crate::vfs::{DiskVfs, LockKind, Vfs};
-use crate::wal::{decode_batch, replay_closed};
+use crate::wal::{decode_batch, replay};
 
 /// Checks the store in `dir` as [`crate::Db::verify`] does, whether or not it can be opened: where
 /// the manifest is damaged, every table that lies there is checked. The log is checked as well.
@@ -85,13 +84,12 @@ pub fn verify_store_in(
     // Tables that are committed from here on are not the manifest's that was read, and the lock says
     // that there is somebody who commits.
     let files = list_files(&**vfs, dir)?;
-    let mut jobs = match &state {
-        Some(state) => listed(dir, state, &mut report),
-        None => Vec::new(),
-    };
-    let mut unlisted = others(&files, &jobs);
+    let has_manifest = state.is_some();
+    let state = state.unwrap_or_default();
+    let mut jobs = listed(dir, &state, &mut report);
+    let mut unlisted = unlisted_tables(&files, &state);
     let may_be_work = unlisted.iter().any(|file| file.kind == FileKind::Table);
-    if state.is_some() && may_be_work && has_writer(&**vfs, dir) {
+    if has_manifest && may_be_work && has_writer(&**vfs, dir) {
         unlisted.retain(|file| file.kind == FileKind::SetAside);
     }
     // They count where there is no manifest that could name them.
@@ -100,7 +98,7 @@ pub fn verify_store_in(
         path: file_path(dir, file.kind, file.number),
         keyspace: None,
         stored_bytes: file.len,
-        is_listed: state.is_none(),
+        is_listed: !has_manifest,
         meta: None,
     }));
     report.problems.extend(log_problem(vfs, dir, &files));
@@ -136,17 +134,6 @@ fn listed(dir: &Path, state: &ManifestState, report: &mut VerifyReport) -> Vec<J
     jobs
 }
 
-/// The tables that it does not name, and those that a writer set aside.
-fn others(files: &[StoreFile], listed: &[Job]) -> Vec<StoreFile> {
-    let listed: HashSet<FileNumber> = listed.iter().map(|job| job.number).collect();
-    let is_other = |file: &&StoreFile| match file.kind {
-        FileKind::Table => !listed.contains(&file.number),
-        FileKind::SetAside => true,
-        FileKind::Manifest | FileKind::Wal => false,
-    };
-    files.iter().filter(is_other).copied().collect()
-}
-
 /// Whether a process has the store open for writing: tables that no manifest names are its work
 /// then, or wait for readers to end.
 fn has_writer(vfs: &dyn Vfs, dir: &Path) -> bool {
@@ -163,7 +150,7 @@ fn log_problem(vfs: &Arc<dyn Vfs>, dir: &Path, files: &[StoreFile]) -> Option<Ve
         .map(|file| file.number)
         .collect();
     let closed = Manifest::logs_by_current(&**vfs, dir);
-    let replayed = replay_closed(&**vfs, dir, &logs, &closed, &mut |_, payload| {
+    let replayed = replay(&**vfs, dir, &logs, &closed, &mut |_, payload| {
         let payload = bytes::Bytes::copy_from_slice(payload);
         decode_batch(&payload).try_for_each(|op| op.map(|_| ()))
     });
